@@ -31,7 +31,7 @@ def model(
     overridable: bool = False,
     check: bool = True,
 ) -> ModelProto:
-    """A model of these nodes; ``overridable`` lists the initializers as graph inputs, as before IR 4 one had to."""
+    """A model of these nodes; ``overridable`` lists the initializers as graph inputs, a must before IR 4."""
     listed = [helper.make_tensor_value_info(name, dtype, shape) for name, shape in inputs.items()]
     if overridable:
         listed += [helper.make_tensor_value_info(t.name, t.data_type, list(t.dims)) for t in initializers]
@@ -68,13 +68,13 @@ def conv_bn_leaky(
     seed: int = 0,
     check: bool = True,
 ) -> ModelProto:
-    """Conv (or ConvTranspose), BatchNormalization, LeakyRelu: one block per pair of neighbours in ``channels``.
+    """Conv (or ConvTranspose), BatchNormalization, LeakyRelu: one block per neighbours in ``channels``.
 
     Input ``x`` is [batch, channels[0], size, size]; output ``y`` has channels[-1]. Values of block i are
     ``conv{i}``, ``bn{i}``, ``act{i}``, nodes are named ``Conv_{i}``, ``BN_{i}``, ``LeakyRelu_{i}``, tensors
-    ``W{i}``, ``B{i}``, ``scale{i}``, ``shift{i}``, ``mean{i}``, ``var{i}``. ``slope=None`` leaves the activation
-    out, ``bn=False`` the normalization. The statistics are far from the identity, so that a wrong fold shows: a
-    third of the scales is negative.
+    ``W{i}``, ``B{i}``, ``scale{i}``, ``shift{i}``, ``mean{i}``, ``var{i}``. ``slope=None`` leaves the
+    activation out, ``bn=False`` the normalization. The statistics are far from the identity, so that a wrong
+    fold shows: a third of the scales is negative.
     """
     random = np.random.default_rng(seed)
     nodes: list[NodeProto] = []
