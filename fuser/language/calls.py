@@ -1,0 +1,113 @@
+"""The graph `main` calls pattern and rewrite side by side: the pairs that the bench compares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from onnx import helper
+
+if TYPE_CHECKING:
+    from onnx import NodeProto
+
+    from fuser.language.text import Block, RuleText
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A node of main that calls a function of the file."""
+
+    node: NodeProto
+    line: int
+
+    @property
+    def attributes(self) -> dict[str, object]:
+        """Name and value of each attribute."""
+        return {attribute.name: helper.get_attribute_value(attribute) for attribute in self.node.attribute}
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """One call of a rule's pattern and the call of its rewrite on the same inputs and attributes."""
+
+    name: str
+    overload: str
+    pattern: Call
+    rewrite: Call
+
+
+def pairs(text: RuleText) -> tuple[Pair, ...]:
+    """Return the pairs in the order of the rules; the k-th call of a pattern goes with the k-th of its rewrite.
+
+    Raises:
+        PatternError: a rule of the file is not called, or two calls that belong together differ.
+    """
+    found = []
+    for block in text.functions:
+        if block.domain != "pattern":
+            continue
+        left, right = (_calls(text, domain, block) for domain in ("pattern", "rewrite"))
+        if len(left) != len(right) or not left:
+            title = block.title.removeprefix("pattern.")
+            lines = [call.line for call in left + right]
+            raise text.main.refuse(
+                f"main calls pattern.{title} {_times(len(left))} and rewrite.{title} {_times(len(right))}; "
+                "call both side by side on the same inputs and attributes, so that the file proves itself",
+                lines[-1] if lines else None,
+            )
+        for pattern, rewrite in zip(left, right, strict=True):
+            _check_alike(text.main, pattern, rewrite)
+            found.append(Pair(block.name, block.overload, pattern, rewrite))
+        for call in _calls(text, "where", block):
+            _check_where(text, block, call, left)
+    return tuple(found)
+
+
+def where_inputs(where: Block, pattern: Block, call: Call) -> list[str]:
+    """Return what `where` is called on beside a call of its pattern: its inputs are some of the pattern's."""
+    given = dict(zip(pattern.inputs, call.node.input, strict=False))
+    return [given.get(name, "") for name in where.inputs]
+
+
+def _calls(text: RuleText, domain: str, block: Block) -> list[Call]:
+    key = (domain, block.name, block.overload)
+    return [
+        Call(node, line)
+        for node, line in zip(text.main.nodes, text.main.lines.nodes, strict=True)
+        if (node.domain, node.op_type, node.overload) == key
+    ]
+
+
+def _times(count: int) -> str:
+    return {0: "never", 1: "once"}.get(count, f"{count} times")
+
+
+def _check_alike(main: Block, pattern: Call, rewrite: Call) -> None:
+    mine, theirs = ", ".join(rewrite.node.input), ", ".join(pattern.node.input)
+    if mine != theirs:
+        raise main.refuse(
+            f"the rewrite gets ({mine}) and its pattern on line {pattern.line} gets ({theirs}); "
+            "give both the same inputs",
+            rewrite.line,
+        )
+    left, right = pattern.attributes, rewrite.attributes
+    for name in {**left, **right}:
+        if left.get(name) != right.get(name):
+            raise main.refuse(
+                f"attribute {name} is {right.get(name, 'not given')} for the rewrite and "
+                f"{left.get(name, 'not given')} for its pattern on line {pattern.line}; give both the same",
+                rewrite.line,
+            )
+
+
+def _check_where(text: RuleText, pattern: Block, call: Call, calls: list[Call]) -> None:
+    """A call of `where` repeats inputs and attributes of a call of its pattern."""
+    where = next(f for f in text.functions if f.domain == "where" and f.title[6:] == pattern.title[8:])
+    for other in calls:
+        attributes = {name: value for name, value in other.attributes.items() if name in where.attributes}
+        if where_inputs(where, pattern, other) == list(call.node.input) and attributes == call.attributes:
+            return
+    raise text.main.refuse(
+        f"no call of {pattern.title} has these inputs and attributes; give where those of the pattern",
+        call.line,
+    )

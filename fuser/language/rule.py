@@ -1,0 +1,157 @@
+"""Rewrite rules: loaded whole from rule files, or refused with file, line and the fix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fuser.errors import ConfigError
+from fuser.language.body import Body, Ref, RuleNode, body_of
+from fuser.language.calls import pairs
+from fuser.language.check import check_values
+from fuser.language.check_nodes import check_nodes, check_reference_types
+from fuser.language.check_rule import check_file, check_partner, check_pattern, functions_of
+from fuser.language.operators import DEFINITIONS, Key, Operators, called
+from fuser.language.text import Block, RuleText, read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from onnx import FunctionProto
+
+__all__ = ["Body", "Ref", "RewriteRule", "RuleNode", "builtin_folder", "load_rules"]
+
+
+@dataclass(frozen=True, eq=False)
+class RewriteRule:
+    """What to find, what to put there, under which conditions, and the `fuser` functions that these call."""
+
+    name: str
+    overload: str
+    pattern: Body
+    rewrite: Body
+    where: Body | None
+    definitions: tuple[FunctionProto, ...]  # callees before callers
+    file: Path
+
+    @property
+    def id(self) -> str:
+        """`LeakyRelu:max`, or just the name where there is no overload."""
+        return f"{self.name}:{self.overload}" if self.overload else self.name
+
+
+def builtin_folder() -> Path:
+    """Return the folder of the rules that come with onnx-fuser: in the installed package, else in the checkout."""
+    package = Path(__file__).parents[1]
+    installed = package / "patterns"
+    return installed if installed.is_dir() else package.parent / "patterns"
+
+
+def load_rules(*folders_or_files: Path) -> tuple[RewriteRule, ...]:
+    """Load the rules of `*.onnxtxt` files, sorted by file name, then as they stand in the file.
+
+    Definitions (functions in domain `fuser`) of all these files and of the built-in folder are visible to every rule.
+
+    Raises:
+        PatternError: a file says something it should not.
+        ConfigError: a path does not exist, or a folder holds no rule file.
+    """
+    texts = read_files(folders_or_files)
+    definitions = definitions_of(texts)
+    rules: dict[str, RewriteRule] = {}
+    for text in texts:
+        for rule in _rules_of(text, definitions):
+            if rule.id in rules:
+                first = f"{rules[rule.id].file}:{rules[rule.id].pattern.line}"
+                raise next(block for block in text.functions if block.proto is rule.pattern.proto).refuse(
+                    f"rule {rule.id} stands in {first} already; choose another overload"
+                )
+            rules[rule.id] = rule
+    return tuple(rules.values())
+
+
+def read_files(folders_or_files: Iterable[Path]) -> list[RuleText]:
+    """Read files, and the rule files of folders, each once, sorted by name; raises as `load_rules` does."""
+    files: set[Path] = set()
+    for path in map(Path, folders_or_files):
+        if path.is_dir():
+            inside = list(path.glob("*.onnxtxt"))
+            if not inside:
+                raise ConfigError(f"no rule file (*.onnxtxt) in {path}; put one there or name another folder")
+            files.update(file.resolve() for file in inside)
+        elif path.exists():
+            files.add(path.resolve())
+        else:
+            raise ConfigError(
+                f"no such file or folder: {path}; name a rule file (*.onnxtxt) or a folder of them"
+            )
+    return [read(file) for file in sorted(files, key=lambda file: (file.name, file))]
+
+
+def definitions_of(texts: Iterable[RuleText]) -> dict[Key, Block]:
+    """Collect the functions in domain `fuser` of these texts and of the built-in folder, and check them."""
+    texts = list(texts)
+    files = {text.file for text in texts}
+    builtin = [file for file in sorted(builtin_folder().glob("*.onnxtxt")) if file.resolve() not in files]
+    definitions: dict[Key, Block] = {}
+    for text in [*map(read, builtin), *texts]:
+        for block in text.functions:
+            if block.domain == DEFINITIONS:
+                first = definitions.setdefault((block.domain, block.name, block.overload), block)
+                if first is not block and (first.proto != block.proto or first.file == block.file):
+                    place = f"{first.file}:{first.lines.block}"
+                    raise block.refuse(f"{block.title} is defined in {place} already; rename or remove one")
+    operators = Operators(definitions)
+    for key, block in definitions.items():
+        for _ in _transitive([block], definitions, within=(key,)):
+            pass
+    for block in definitions.values():
+        check_values(block)
+        check_nodes(block, operators)
+        check_reference_types(block)
+    return definitions
+
+
+def _transitive(
+    blocks: Iterable[Block], definitions: Mapping[Key, Block], within: tuple[Key, ...] = ()
+) -> Iterator[Key]:
+    """Yield the definitions that the blocks call, callees first (again for every call)."""
+    for block in blocks:
+        for key in called(block, definitions):
+            if key in within:
+                raise block.refuse(f"{block.title} calls itself; a definition is made of other operators")
+            yield from _transitive([definitions[key]], definitions, (*within, key))
+            yield key
+
+
+def _rules_of(text: RuleText, definitions: Mapping[Key, Block]) -> Iterator[RewriteRule]:
+    functions = functions_of(text)
+    check_file(text)
+    operators = Operators(definitions)
+    for block in functions.values():
+        if block.domain != DEFINITIONS:
+            check_partner(block, functions)
+            check_values(block)
+            check_nodes(block, operators)
+        if block.domain == "pattern":
+            check_pattern(block)
+    check_values(text.main)
+    check_nodes(text.main, Operators({**definitions, **functions}))
+    pairs(text)
+    for (domain, name, overload), pattern in functions.items():
+        if domain != "pattern":
+            continue
+        rewrite, where = functions["rewrite", name, overload], functions.get(("where", name, overload))
+        blocks = [pattern, rewrite, where] if where else [pattern, rewrite]
+        check_reference_types(*blocks)
+        used = dict.fromkeys(_transitive(blocks, definitions))
+        yield RewriteRule(
+            name,
+            overload,
+            body_of(pattern),
+            body_of(rewrite),
+            body_of(where) if where else None,
+            tuple(proto for key in used if (proto := definitions[key].proto) is not None),
+            text.file,
+        )

@@ -1,0 +1,257 @@
+"""Rule files as text: parsed by onnx.parser, with the line that every function, node and attribute stands on.
+
+onnx.parser gives no positions, so the same text is cut into tokens once more; comments and strings are respected.
+The parser also reads less than it is given in places (a NUL byte ends the text, `[@a, 1]` loses the reference),
+which is refused here before it is lost.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import onnx.parser
+
+from fuser.errors import PatternError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from onnx import FunctionProto, ModelProto, NodeProto, OperatorSetIdProto
+
+_TOKEN = re.compile(
+    r'\n|#[^\n]*|"(?:\\.|[^"\\])*"|=>|[A-Za-z_]\w*|-?\d[\d.]*(?:[eE][+-]?\d*)?|[^\s\w]', re.DOTALL | re.ASCII
+)
+_PARSE_ERROR = re.compile(
+    r"\[ParseError at position \(line: (\d+) column: (\d+)\)\]\nError context:(.*?)\n(.*)", re.DOTALL
+)
+_CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
+
+HEADER = '<ir_version: 10, opset_import: ["" : 17, "pattern": 1, "rewrite": 1, "where": 1, "fuser": 1]>'
+
+_HINTS = {
+    "Unhandled keyword.": f"the file starts with {HEADER} and the graph `main`, and the functions follow; "
+    "the header of a function takes domain, overload, opset_import and doc_string",
+    "Unexpected attribute type.": "an attribute is written `alpha: float = …`; the types are float, int, string, "
+    "tensor, floats, ints and strings",
+}
+
+
+@dataclass(frozen=True)
+class Token:
+    """A word, number, string or sign, and its line (from 1)."""
+
+    text: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Where a block stands: the line of its name, of each node, and of each node's attributes."""
+
+    block: int
+    nodes: tuple[int, ...]
+    attributes: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """A function of a rule file, or its graph `main`, with the lines it stands on."""
+
+    file: Path
+    domain: str  # "" for main
+    name: str
+    overload: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: tuple[str, ...]
+    nodes: tuple[NodeProto, ...]
+    imports: Mapping[str, int]  # domain ("" for ai.onnx) -> version
+    proto: FunctionProto | None  # None for main
+    lines: Lines
+
+    @property
+    def title(self) -> str:
+        """The name a reader finds in the file, as `pattern.LeakyRelu:max`."""
+        overload = f":{self.overload}" if self.overload else ""
+        return f"{self.domain}.{self.name}{overload}" if self.domain else self.name
+
+    def refuse(self, text: str, line: int | None = None) -> PatternError:
+        """Build the error for a line of this block's file, by default the line of the block's name."""
+        return PatternError(self.file, self.lines.block if line is None else line, text)
+
+
+@dataclass(frozen=True, eq=False)
+class RuleText:
+    """One rule file: what the parser read, block by block."""
+
+    file: Path
+    model: ModelProto
+    main: Block
+    functions: tuple[Block, ...]
+
+
+def read(file: Path) -> RuleText:
+    """Read a rule file.
+
+    Raises:
+        PatternError: it can't be read, or is not text that onnx.parser takes as a model.
+    """
+    try:
+        text = file.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        reason = f"can't be read ({error.strerror}); check the path and its permissions"
+        raise PatternError(file, 1, reason) from error
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise PatternError(file, line, "is not UTF-8 text; save the file as UTF-8") from error
+    tokens = list(_tokens(text))
+    _refuse_what_the_parser_would_lose(file, text, tokens)
+    model = _parse(file, text, tokens)
+    main_lines, *function_lines = _lines(tokens)
+    main = Block(
+        file,
+        domain="",
+        name=model.graph.name,
+        overload="",
+        inputs=tuple(value.name for value in model.graph.input),
+        outputs=tuple(value.name for value in model.graph.output),
+        attributes=(),
+        nodes=tuple(model.graph.node),
+        imports=_versions(model.opset_import),
+        proto=None,
+        lines=main_lines,
+    )
+    functions = tuple(
+        Block(
+            file,
+            domain=function.domain,
+            name=function.name,
+            overload=function.overload,
+            inputs=tuple(function.input),
+            outputs=tuple(function.output),
+            attributes=tuple(function.attribute),
+            nodes=tuple(function.node),
+            imports=_versions(function.opset_import),
+            proto=function,
+            lines=lines,
+        )
+        for function, lines in zip(model.functions, function_lines, strict=True)
+    )
+    return RuleText(file, model, main, functions)
+
+
+def _versions(imports: Iterable[OperatorSetIdProto]) -> dict[str, int]:
+    return {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in imports}
+
+
+def _tokens(text: str) -> Iterator[Token]:
+    line = 1
+    for word in _TOKEN.findall(text):
+        if word == "\n":
+            line += 1
+        elif word[0] != "#":
+            yield Token(word, line)
+            if word[0] == '"':
+                line += word.count("\n")
+
+
+def _refuse_what_the_parser_would_lose(file: Path, text: str, tokens: Sequence[Token]) -> None:
+    if not tokens:
+        raise PatternError(file, 1, f"is empty; a rule file holds {HEADER}, a graph `main` and functions")
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise PatternError(file, line, "holds a NUL byte, which ends the text for the parser; remove it")
+    in_list = False
+    for token, following in zip(tokens, [*tokens[1:], Token("", 0)], strict=True):
+        if token.text in {"[", "]"}:
+            in_list = token.text == "["
+        elif token.text == "@" and in_list:
+            raise PatternError(
+                file,
+                token.line,
+                f"a list can't hold a reference: @{following.text} would be dropped; "
+                f"make the whole list the attribute, as in `pads: ints = @{following.text}`",
+            )
+
+
+def _parse(file: Path, text: str, tokens: Sequence[Token]) -> ModelProto:
+    try:
+        return onnx.parser.parse_model(text)
+    except onnx.parser.ParseError as error:
+        message = error.args[0].decode("utf-8", "replace") if isinstance(error.args[0], bytes) else str(error)
+        found = _PARSE_ERROR.fullmatch(message.strip())
+        if found is None:
+            raise PatternError(file, 1, f"onnx.parser refuses it: {message}") from error
+        line, column, context, reason = int(found[1]), int(found[2]), found[3].strip(), found[4].strip()
+        hint = _HINTS.get(reason, "correct the text before this column")
+        sentence = f"column {column}: {reason.rstrip('.')}, in `{context}`; {hint}"
+        raise PatternError(file, line, sentence) from error
+    except (RuntimeError, IndexError, ValueError) as error:  # a number out of range; no position is given
+        number = str(error).rpartition(": ")[2]
+        suspects = [t for t in tokens if t.text == number] or [t for t in tokens if _is_too_large(t.text)]
+        token = suspects[0] if suspects else tokens[0]
+        sentence = f"{token.text} is no number that a float or an int64 can hold; write another"
+        raise PatternError(file, token.line, sentence) from error
+
+
+def _is_too_large(word: str) -> bool:
+    return word.lstrip("-").isdigit() and not -(2**63) <= int(word) < 2**63
+
+
+def _lines(tokens: Sequence[Token]) -> Iterator[Lines]:
+    """Walk a text that has parsed: main first, then the functions."""
+    end_of = _partners(tokens)
+
+    def skip(index: int) -> int:
+        return end_of.get(index, index) + 1
+
+    def find(index: int, words: str) -> int:
+        while tokens[index].text not in words:
+            index = skip(index)
+        return index
+
+    index = 0
+    while index < len(tokens):
+        if tokens[index].text == "<":
+            index = skip(index)
+        line = tokens[index].line
+        index = find(index, "{")
+        body_end, index = end_of[index], index + 1
+        node_lines, attribute_lines = [], []
+        while index < body_end:
+            node_lines.append(tokens[index].line)
+            index = find(find(index, "="), "<(")
+            attributes: list[int] = []
+            for _ in range(2):  # inputs, and attributes before or after them
+                if tokens[index].text == "<":
+                    attributes = [tokens[at].line for at in _starts(tokens, index, end_of)]
+                    index = skip(index)
+                elif tokens[index].text == "(":
+                    index = skip(index)
+            attribute_lines.append(tuple(attributes))
+        yield Lines(line, tuple(node_lines), tuple(attribute_lines))
+        index = body_end + 1
+
+
+def _starts(tokens: Sequence[Token], opening: int, end_of: Mapping[int, int]) -> Iterator[int]:
+    """Yield where each item of a bracketed list begins."""
+    index = opening + 1
+    yield index
+    while index < end_of[opening]:
+        index = end_of.get(index, index) + 1
+        if tokens[index].text == ",":
+            yield index + 1
+
+
+def _partners(tokens: Sequence[Token]) -> dict[int, int]:
+    """Index of the closing bracket for each opening one."""
+    partners, stack = {}, []
+    for index, token in enumerate(tokens):
+        if token.text in _CLOSING:
+            stack.append(index)
+        elif stack and token.text == _CLOSING[tokens[stack[-1]].text]:
+            partners[stack.pop()] = index
+    return partners
