@@ -1,0 +1,5 @@
+"""Ascend's ATC: what it would refuse in a model, and the form it accepts."""
+
+from fuser.targets.atc.lint import lint
+
+__all__ = ["lint"]
