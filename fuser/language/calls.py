@@ -37,7 +37,7 @@ class Pair:
 
 
 def pairs(text: RuleText) -> tuple[Pair, ...]:
-    """Return the pairs in the order of the rules; the k-th call of a pattern goes with the k-th of its rewrite.
+    """Return the pairs, rule by rule; the k-th call of a pattern goes with the k-th of its rewrite.
 
     Raises:
         PatternError: a rule of the file is not called, or two calls that belong together differ.

@@ -42,7 +42,7 @@ class RewriteRule:
 
 
 def builtin_folder() -> Path:
-    """Return the folder of the rules that come with onnx-fuser: in the installed package, else in the checkout."""
+    """Return the folder of the built-in rules: in the installed package, else in the checkout."""
     package = Path(__file__).parents[1]
     installed = package / "patterns"
     return installed if installed.is_dir() else package.parent / "patterns"
@@ -51,7 +51,7 @@ def builtin_folder() -> Path:
 def load_rules(*folders_or_files: Path) -> tuple[RewriteRule, ...]:
     """Load the rules of `*.onnxtxt` files, sorted by file name, then as they stand in the file.
 
-    Definitions (functions in domain `fuser`) of all these files and of the built-in folder are visible to every rule.
+    Definitions (functions in domain `fuser`) of these files and of the built-in folder are visible to all.
 
     Raises:
         PatternError: a file says something it should not.

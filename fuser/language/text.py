@@ -1,8 +1,8 @@
 """Rule files as text: parsed by onnx.parser, with the line that every function, node and attribute stands on.
 
-onnx.parser gives no positions, so the same text is cut into tokens once more; comments and strings are respected.
-The parser also reads less than it is given in places (a NUL byte ends the text, `[@a, 1]` loses the reference),
-which is refused here before it is lost.
+onnx.parser gives no positions, so the same text is cut into tokens once more; comments and strings are
+respected. The parser also reads less than it is given in places (a NUL byte ends the text, `[@a, 1]` loses
+the reference), which is refused here before it is lost.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ HEADER = '<ir_version: 10, opset_import: ["" : 17, "pattern": 1, "rewrite": 1, "
 _HINTS = {
     "Unhandled keyword.": f"the file starts with {HEADER} and the graph `main`, and the functions follow; "
     "the header of a function takes domain, overload, opset_import and doc_string",
-    "Unexpected attribute type.": "an attribute is written `alpha: float = …`; the types are float, int, string, "
-    "tensor, floats, ints and strings",
+    "Unexpected attribute type.": "an attribute is written `alpha: float = …`; the types are "
+    "float, int, string, tensor, floats, ints and strings",
 }
 
 
 @dataclass(frozen=True)
-class Token:
-    """A word, number, string or sign, and its line (from 1)."""
+class Tokens:
+    """Words, numbers, strings and signs of a text, without its comments, and the line (from 1) of each."""
 
-    text: str
-    line: int
+    words: list[str]
+    lines: list[int]
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def read(file: Path) -> RuleText:
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise PatternError(file, line, "is not UTF-8 text; save the file as UTF-8") from error
-    tokens = list(_tokens(text))
+    tokens = _tokens(text)
     _refuse_what_the_parser_would_lose(file, text, tokens)
     model = _parse(file, text, tokens)
     main_lines, *function_lines = _lines(tokens)
@@ -147,37 +147,41 @@ def _versions(imports: Iterable[OperatorSetIdProto]) -> dict[str, int]:
     return {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in imports}
 
 
-def _tokens(text: str) -> Iterator[Token]:
+def _tokens(text: str) -> Tokens:
+    tokens = Tokens([], [])
     line = 1
     for word in _TOKEN.findall(text):
         if word == "\n":
             line += 1
         elif word[0] != "#":
-            yield Token(word, line)
+            tokens.words.append(word)
+            tokens.lines.append(line)
             if word[0] == '"':
                 line += word.count("\n")
+    return tokens
 
 
-def _refuse_what_the_parser_would_lose(file: Path, text: str, tokens: Sequence[Token]) -> None:
-    if not tokens:
+def _refuse_what_the_parser_would_lose(file: Path, text: str, tokens: Tokens) -> None:
+    if not tokens.words:
         raise PatternError(file, 1, f"is empty; a rule file holds {HEADER}, a graph `main` and functions")
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise PatternError(file, line, "holds a NUL byte, which ends the text for the parser; remove it")
     in_list = False
-    for token, following in zip(tokens, [*tokens[1:], Token("", 0)], strict=True):
-        if token.text in {"[", "]"}:
-            in_list = token.text == "["
-        elif token.text == "@" and in_list:
+    for at, word in enumerate(tokens.words):
+        if word in "[]":
+            in_list = word == "["
+        elif word == "@" and in_list:
+            name = "".join(tokens.words[at + 1 : at + 2])
             raise PatternError(
                 file,
-                token.line,
-                f"a list can't hold a reference: @{following.text} would be dropped; "
-                f"make the whole list the attribute, as in `pads: ints = @{following.text}`",
+                tokens.lines[at],
+                f"a list can't hold a reference: @{name} would be dropped; "
+                f"make the whole list the attribute, as in `pads: ints = @{name}`",
             )
 
 
-def _parse(file: Path, text: str, tokens: Sequence[Token]) -> ModelProto:
+def _parse(file: Path, text: str, tokens: Tokens) -> ModelProto:
     try:
         return onnx.parser.parse_model(text)
     except onnx.parser.ParseError as error:
@@ -191,67 +195,69 @@ def _parse(file: Path, text: str, tokens: Sequence[Token]) -> ModelProto:
         raise PatternError(file, line, sentence) from error
     except (RuntimeError, IndexError, ValueError) as error:  # a number out of range; no position is given
         number = str(error).rpartition(": ")[2]
-        suspects = [t for t in tokens if t.text == number] or [t for t in tokens if _is_too_large(t.text)]
-        token = suspects[0] if suspects else tokens[0]
-        sentence = f"{token.text} is no number that a float or an int64 can hold; write another"
-        raise PatternError(file, token.line, sentence) from error
+        words = tokens.words
+        suspects = [at for at, word in enumerate(words) if word == number or _is_too_large(word)]
+        at = suspects[0] if suspects else 0
+        sentence = f"{words[at]} is no number that a float or an int64 can hold; write another"
+        raise PatternError(file, tokens.lines[at], sentence) from error
 
 
 def _is_too_large(word: str) -> bool:
     return word.lstrip("-").isdigit() and not -(2**63) <= int(word) < 2**63
 
 
-def _lines(tokens: Sequence[Token]) -> Iterator[Lines]:
+def _lines(tokens: Tokens) -> Iterator[Lines]:
     """Walk a text that has parsed: main first, then the functions."""
-    end_of = _partners(tokens)
+    words, lines = tokens.words, tokens.lines
+    end_of = _partners(words)
 
     def skip(index: int) -> int:
         return end_of.get(index, index) + 1
 
-    def find(index: int, words: str) -> int:
-        while tokens[index].text not in words:
+    def find(index: int, signs: str) -> int:
+        while words[index] not in signs:
             index = skip(index)
         return index
 
     index = 0
-    while index < len(tokens):
-        if tokens[index].text == "<":
+    while index < len(words):
+        if words[index] == "<":
             index = skip(index)
-        line = tokens[index].line
+        line = lines[index]
         index = find(index, "{")
         body_end, index = end_of[index], index + 1
         node_lines, attribute_lines = [], []
         while index < body_end:
-            node_lines.append(tokens[index].line)
+            node_lines.append(lines[index])
             index = find(find(index, "="), "<(")
             attributes: list[int] = []
             for _ in range(2):  # inputs, and attributes before or after them
-                if tokens[index].text == "<":
-                    attributes = [tokens[at].line for at in _starts(tokens, index, end_of)]
+                if words[index] == "<":
+                    attributes = [lines[at] for at in _starts(words, index, end_of)]
                     index = skip(index)
-                elif tokens[index].text == "(":
+                elif words[index] == "(":
                     index = skip(index)
             attribute_lines.append(tuple(attributes))
         yield Lines(line, tuple(node_lines), tuple(attribute_lines))
         index = body_end + 1
 
 
-def _starts(tokens: Sequence[Token], opening: int, end_of: Mapping[int, int]) -> Iterator[int]:
+def _starts(words: Sequence[str], opening: int, end_of: Mapping[int, int]) -> Iterator[int]:
     """Yield where each item of a bracketed list begins."""
     index = opening + 1
     yield index
     while index < end_of[opening]:
         index = end_of.get(index, index) + 1
-        if tokens[index].text == ",":
+        if words[index] == ",":
             yield index + 1
 
 
-def _partners(tokens: Sequence[Token]) -> dict[int, int]:
+def _partners(words: Sequence[str]) -> dict[int, int]:
     """Index of the closing bracket for each opening one."""
     partners, stack = {}, []
-    for index, token in enumerate(tokens):
-        if token.text in _CLOSING:
+    for index, word in enumerate(words):
+        if word in _CLOSING:
             stack.append(index)
-        elif stack and token.text == _CLOSING[tokens[stack[-1]].text]:
+        elif stack and word == _CLOSING[words[stack[-1]]]:
             partners[stack.pop()] = index
     return partners
