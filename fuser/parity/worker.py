@@ -1,0 +1,142 @@
+"""The child process that runs models: the only place that imports onnxruntime, which can take its process down.
+
+It answers one request at a time: ``load`` a model file into an engine, ``run`` it on the arrays that come along, or run
+it and send back only the share of negative values (``signs``), ``unload`` it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from fuser.parity.protocol import Array, read_frame, write_frame
+
+Run = Callable[[Mapping[str, Array]], dict[str, Any]]
+
+
+def main() -> int:
+    """Serve requests from standard input until it closes."""
+    # Libraries print where they like, so the pipes move and standard output becomes standard error.
+    requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    run: Run | None = None
+    while True:
+        try:
+            request, arrays = read_frame(requests)
+        except EOFError:
+            return 0
+        header: dict[str, Any] = {"ok": True}
+        results: dict[str, Array] = {}
+        try:
+            if request["do"] == "load":
+                run = None  # the previous model's memory goes first
+                engine = load_onnxruntime if request["engine"] == "onnxruntime" else load_reference
+                run, header["judge"] = engine(request["path"])
+            elif request["do"] == "unload":
+                run = None
+            elif run is None:
+                raise RuntimeError("no model is loaded")  # noqa: TRY301
+            else:
+                results, header["skipped"] = _flatten(run(arrays))
+                if request["do"] == "signs":
+                    header["negatives"] = {name: _negatives(array) for name, array in results.items()}
+                    results = {}
+        except Exception as error:  # noqa: BLE001 - any failure of the engine is the answer
+            header = {"ok": False, "error": _first_line(error)}
+        write_frame(replies, header, results)
+
+
+def load_onnxruntime(path: str) -> tuple[Run, str]:
+    """A session with every optimization off on the CPU, one thread, so that sums keep their order."""
+    import onnxruntime  # noqa: PLC0415 - the worker starts without it, and judges by the reference without it
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    bfloat16 = any("bfloat16" in value.type for value in [*session.get_inputs(), *session.get_outputs()])
+
+    def run(feeds: Mapping[str, Array]) -> dict[str, Any]:
+        if bfloat16:
+            return _run_values(onnxruntime, session, feeds)
+        return dict(zip(names, session.run(None, dict(feeds)), strict=True))
+
+    return run, f"onnxruntime {onnxruntime.__version__}, optimizations off"
+
+
+def load_reference(path: str) -> tuple[Run, str]:
+    """onnx's reference implementation, local functions inlined."""
+    import onnx  # noqa: PLC0415
+    from onnx.inliner import inline_local_functions  # noqa: PLC0415
+    from onnx.reference import ReferenceEvaluator  # noqa: PLC0415
+
+    model = onnx.load(path)
+    if model.functions:
+        model = inline_local_functions(model)
+    evaluator = ReferenceEvaluator(model)
+
+    def run(feeds: Mapping[str, Array]) -> dict[str, Any]:
+        with np.errstate(all="ignore"):
+            return dict(zip(evaluator.output_names, evaluator.run(None, dict(feeds)), strict=True))
+
+    return run, f"onnx.reference {onnx.__version__}"
+
+
+def _run_values(onnxruntime: Any, session: Any, feeds: Mapping[str, Array]) -> dict[str, Any]:
+    """Like ``session.run``, for models with bfloat16 at the border, which onnxruntime's numpy interface lacks."""
+    import ctypes  # noqa: PLC0415
+
+    from onnx import TensorProto  # noqa: PLC0415
+
+    from fuser.parity.protocol import numpy_dtype  # noqa: PLC0415
+
+    values = {}
+    for name, array in feeds.items():
+        if array.dtype.name == "bfloat16":
+            values[name] = onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(
+                np.ascontiguousarray(array).view(np.uint16), TensorProto.BFLOAT16
+            )
+        else:
+            values[name] = onnxruntime.OrtValue.ortvalue_from_numpy(array)
+    results: dict[str, Any] = {}
+    for output, value in zip(session.get_outputs(), session.run_with_ort_values(None, values), strict=True):
+        if value.data_type() == "tensor(bfloat16)":
+            shape = value.shape()
+            buffer = (ctypes.c_uint16 * int(np.prod(shape))).from_address(value.data_ptr())
+            array = np.frombuffer(buffer, np.uint16).copy().view(numpy_dtype("bfloat16")).reshape(shape)
+            results[output.name] = array
+        else:
+            results[output.name] = value.numpy() if value.is_tensor() else value
+    return results
+
+
+def _flatten(outputs: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, str]]:
+    """Arrays by name, a sequence's items as ``name[i]``; and what can't be compared, with its type."""
+    arrays: dict[str, Array] = {}
+    skipped = {}
+    for name, value in outputs.items():
+        items = {f"{name}[{i}]": item for i, item in enumerate(value)} if isinstance(value, list) else {name: value}
+        for key, item in items.items():
+            if isinstance(item, (np.ndarray, np.generic)):
+                arrays[key] = np.asarray(item)
+            else:
+                skipped[key] = "absent" if item is None else type(item).__name__
+    return arrays, skipped
+
+
+def _negatives(array: Array) -> float | None:
+    if array.dtype.kind not in "fiV" or not array.size:
+        return None
+    return float(np.count_nonzero(array < 0)) / array.size
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    return lines[0] if lines else type(error).__name__
