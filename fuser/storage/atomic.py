@@ -1,0 +1,152 @@
+"""Several output files that appear whole, or not at all."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import secrets
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fuser.errors import OutputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+
+    from fuser.storage.payload import Payload
+
+_FIXES = {
+    errno.ENOSPC: "free some space or choose another disk",
+    errno.EDQUOT: "free some space or choose another disk",
+    errno.EFBIG: "choose another disk, or raise the limit on file sizes",
+    errno.EROFS: "choose a folder that can be written",
+    errno.EACCES: "choose a folder that can be written",
+    errno.EPERM: "choose a folder that can be written",
+    errno.ENAMETOOLONG: "choose a shorter name",
+}
+
+
+def refusal(path: Path, error: OSError) -> OutputError:
+    """The error of the operating system as a sentence with its fix."""
+    fix = _FIXES.get(error.errno or 0, "choose another output path")
+    return OutputError(f"{path}: can't be written ({error.strerror or error}); {fix}")
+
+
+class Staging:
+    """Writes each file beside its destination, and renames all of them in ``commit``, the last one last.
+
+    Leaving the context without ``commit``, or an exception in it, leaves every destination as it was. The rename of the
+    last file is the moment at which the outputs exist: what fails before it is undone. Nothing is forced to the disk
+    (fsync), so this guards against failures of programs, not of power.
+    """
+
+    def __init__(self) -> None:
+        self._staged: list[tuple[Path, Path]] = []  # temporary, destination
+        self._replaced: list[tuple[Path, Path]] = []  # backup (there may be none), destination
+        self._folders: list[Path] = []
+
+    def __enter__(self) -> Staging:
+        """Start with nothing staged."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Remove what was not committed."""
+        committed = bool(self._staged) and bool(self._replaced) and not self._staged[-1][0].exists()
+        for backup, destination in reversed(self._replaced):
+            with suppress(OSError):
+                if not committed and backup.exists():
+                    backup.replace(destination)
+                elif not committed:
+                    destination.unlink()
+                backup.unlink(missing_ok=True)
+        for temporary, _ in self._staged:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+        for folder in [] if committed else reversed(self._folders):
+            with suppress(OSError):
+                folder.rmdir()
+
+    def write(
+        self, destination: Path, pieces: Iterable[bytes | memoryview | Payload], *, digest: bool
+    ) -> tuple[int, str]:
+        """Write a file beside its destination; returns its size and, if wanted, the SHA-256 of its bytes.
+
+        Raises OutputError where the file can't be written. What a payload raises passes through.
+        """
+        sha = hashlib.sha256() if digest else None
+        size = 0
+        try:
+            self._make(destination.parent)
+            temporary = destination.with_name(f".{destination.name[:200]}.{secrets.token_hex(4)}.tmp")
+            self._staged.append((temporary, destination))
+            file = temporary.open("xb")
+        except OSError as error:
+            raise refusal(destination, error) from None
+        try:
+            for piece in pieces:
+                if isinstance(piece, (bytes, memoryview)):
+                    blocks: Iterable[bytes | memoryview] = (piece,)
+                else:
+                    blocks = piece.chunks()
+                before = size
+                for block in blocks:
+                    view = memoryview(block).cast("B")
+                    if sha is not None:
+                        sha.update(view)
+                    size += view.nbytes
+                    try:
+                        file.write(view)
+                    except OSError as error:
+                        raise refusal(destination, error) from None
+                if not isinstance(piece, bytes) and size - before != piece.nbytes:
+                    raise RuntimeError(f"a payload of {piece.nbytes} bytes gave {size - before}")
+        finally:
+            try:
+                file.close()
+            except OSError as error:
+                raise refusal(destination, error) from None
+        return size, sha.hexdigest() if sha is not None else ""
+
+    def commit(self) -> None:
+        """Rename everything to its destination, in the order of writing."""
+        for temporary, destination in self._staged:
+            backup = destination.with_name(f".{destination.name[:200]}.{secrets.token_hex(4)}.old")
+            try:
+                if destination.exists():
+                    shutil.copymode(destination, temporary)
+                    if temporary != self._staged[-1][0]:
+                        _keep(destination, backup)
+                self._replaced.append((backup, destination))
+                temporary.replace(destination)
+            except OSError as error:
+                if temporary.exists():
+                    self._forget(backup, destination)
+                raise refusal(destination, error) from None
+
+    def _forget(self, backup: Path, destination: Path) -> None:
+        """The destination was not replaced after all."""
+        if self._replaced and self._replaced[-1] == (backup, destination) and not backup.exists():
+            self._replaced.pop()
+
+    def _make(self, folder: Path) -> None:
+        missing = []
+        while not folder.exists():
+            missing.append(folder)
+            folder = folder.parent
+        for each in reversed(missing):
+            each.mkdir()
+            self._folders.append(each)
+
+
+def _keep(destination: Path, backup: Path) -> None:
+    """Let the old file be found as ``backup``; where links are not to be had it is gone from its place for a moment."""
+    try:
+        os.link(destination, backup)
+    except OSError:
+        destination.replace(backup)
