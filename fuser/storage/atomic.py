@@ -8,13 +8,13 @@ import os
 import secrets
 import shutil
 from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from fuser.errors import OutputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
     from types import TracebackType
 
     from fuser.storage.payload import Payload
@@ -39,14 +39,15 @@ def refusal(path: Path, error: OSError) -> OutputError:
 class Staging:
     """Writes each file beside its destination, and renames all of them in ``commit``, the last one last.
 
-    Leaving the context without ``commit``, or an exception in it, leaves every destination as it was. The rename of the
-    last file is the moment at which the outputs exist: what fails before it is undone. Nothing is forced to the disk
-    (fsync), so this guards against failures of programs, not of power.
+    Leaving the context without ``commit``, or an exception in it, leaves every destination as it was. The
+    rename of the last file is the moment at which the outputs exist: what fails before it is undone. Nothing
+    is forced to the disk (fsync), so this guards against failures of programs, not of power.
     """
 
     def __init__(self) -> None:
+        """Nothing is staged yet."""
         self._staged: list[tuple[Path, Path]] = []  # temporary, destination
-        self._replaced: list[tuple[Path, Path]] = []  # backup (there may be none), destination
+        self._started: list[tuple[Path, Path, Path]] = []  # temporary, backup (if any), destination
         self._folders: list[Path] = []
 
     def __enter__(self) -> Staging:
@@ -57,13 +58,14 @@ class Staging:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Remove what was not committed."""
-        committed = bool(self._staged) and bool(self._replaced) and not self._staged[-1][0].exists()
-        for backup, destination in reversed(self._replaced):
+        committed = bool(self._started) and not self._staged[-1][0].exists()
+        for temporary, backup, destination in reversed(self._started):
             with suppress(OSError):
-                if not committed and backup.exists():
-                    backup.replace(destination)
-                elif not committed:
-                    destination.unlink()
+                if not committed:
+                    if backup.exists():
+                        backup.replace(destination)
+                    elif not temporary.exists():
+                        destination.unlink()
                 backup.unlink(missing_ok=True)
         for temporary, _ in self._staged:
             with suppress(OSError):
@@ -73,7 +75,7 @@ class Staging:
                 folder.rmdir()
 
     def write(
-        self, destination: Path, pieces: Iterable[bytes | memoryview | Payload], *, digest: bool
+        self, destination: Path, pieces: Iterable[memoryview | Payload], *, digest: bool
     ) -> tuple[int, str]:
         """Write a file beside its destination; returns its size and, if wanted, the SHA-256 of its bytes.
 
@@ -85,54 +87,39 @@ class Staging:
             self._make(destination.parent)
             temporary = destination.with_name(f".{destination.name[:200]}.{secrets.token_hex(4)}.tmp")
             self._staged.append((temporary, destination))
-            file = temporary.open("xb")
+            file = temporary.open("xb", buffering=1 << 16)
         except OSError as error:
             raise refusal(destination, error) from None
         try:
             for piece in pieces:
-                if isinstance(piece, (bytes, memoryview)):
-                    blocks: Iterable[bytes | memoryview] = (piece,)
-                else:
-                    blocks = piece.chunks()
                 before = size
-                for block in blocks:
+                for block in (piece,) if isinstance(piece, memoryview) else piece.chunks():
                     view = memoryview(block).cast("B")
                     if sha is not None:
                         sha.update(view)
                     size += view.nbytes
-                    try:
-                        file.write(view)
-                    except OSError as error:
-                        raise refusal(destination, error) from None
-                if not isinstance(piece, bytes) and size - before != piece.nbytes:
+                    _put(file, view, destination)
+                if size - before != piece.nbytes:
                     raise RuntimeError(f"a payload of {piece.nbytes} bytes gave {size - before}")
+            _put(file, None, destination)
         finally:
-            try:
+            with suppress(OSError):
                 file.close()
-            except OSError as error:
-                raise refusal(destination, error) from None
         return size, sha.hexdigest() if sha is not None else ""
 
     def commit(self) -> None:
         """Rename everything to its destination, in the order of writing."""
         for temporary, destination in self._staged:
             backup = destination.with_name(f".{destination.name[:200]}.{secrets.token_hex(4)}.old")
+            self._started.append((temporary, backup, destination))
             try:
                 if destination.exists():
                     shutil.copymode(destination, temporary)
                     if temporary != self._staged[-1][0]:
                         _keep(destination, backup)
-                self._replaced.append((backup, destination))
                 temporary.replace(destination)
             except OSError as error:
-                if temporary.exists():
-                    self._forget(backup, destination)
                 raise refusal(destination, error) from None
-
-    def _forget(self, backup: Path, destination: Path) -> None:
-        """The destination was not replaced after all."""
-        if self._replaced and self._replaced[-1] == (backup, destination) and not backup.exists():
-            self._replaced.pop()
 
     def _make(self, folder: Path) -> None:
         missing = []
@@ -144,8 +131,19 @@ class Staging:
             self._folders.append(each)
 
 
+def _put(file: BinaryIO, block: memoryview | None, destination: Path) -> None:
+    """Write a block, or with None what is still buffered; so errors of writing are told from errors of reading."""
+    try:
+        if block is None:
+            file.flush()
+        else:
+            file.write(block)
+    except OSError as error:
+        raise refusal(destination, error) from None
+
+
 def _keep(destination: Path, backup: Path) -> None:
-    """Let the old file be found as ``backup``; where links are not to be had it is gone from its place for a moment."""
+    """Let the old file be found as ``backup``; without links it is gone from its place for a moment."""
     try:
         os.link(destination, backup)
     except OSError:

@@ -1,4 +1,4 @@
-"""Where the external tensors of an output go: its data files, their names, and the tensors' offsets in them."""
+"""Where the external tensors of an output go: its data files, their names, the offsets in them."""
 
 from __future__ import annotations
 
@@ -53,10 +53,11 @@ class DataFile:
 def lay_out(
     model: StoredModel, external: list[Marked], spilled: list[Marked], output: Path
 ) -> list[DataFile]:
-    """Decide the data files for tensors that were external and for those that don't fit into the model's file.
+    """Decide the data files for tensors that were external and for those that don't fit into the model's
+    file.
 
-    Changes ``external_data`` and ``data_location`` of the given tensors, and nothing else. Names, order and alignment
-    are explained at ``fuser.storage.save``.
+    Changes ``external_data`` and ``data_location`` of the given tensors, and nothing else. Names, order and
+    alignment are explained at ``fuser.storage.save``.
     """
     groups: dict[str, list[Marked]] = {}
     for each in external:
@@ -111,14 +112,14 @@ def _pack(
 
 
 def _offsets(members: Iterable[Marked], *, large: bool) -> list[int]:
-    # The size class is the source's: a tensor that grew keeps the alignment of its place.
     return [
         _number(each.tensor, "offset") or 0 for each in members if (each.payload.nbytes >= LARGE) == large
     ]
 
 
 def _unchanged(model: StoredModel, location: str, members: list[Marked]) -> ByteRange | None:
-    """The source's data file, where the output needs all of its tensors as they are: then it is copied as a whole.
+    """The source's data file, where the output needs all of its tensors as they are: then it is copied as a
+    whole.
 
     Not where most of it is no tensor of this model (a file that several models share).
     """
@@ -128,7 +129,9 @@ def _unchanged(model: StoredModel, location: str, members: list[Marked]) -> Byte
     had = {
         each for each in model.weights.payloads() if isinstance(each, ByteRange) and each.path == file.path
     }
-    if had != {each.payload for each in members}:
+    if had != {each.payload for each in members if isinstance(each.payload, ByteRange)}:
+        return None
+    if not all(isinstance(each.payload, ByteRange) for each in members):
         return None
     covered = sum(each.nbytes for each in had)
     return file if file.nbytes - covered <= PAGE * (len(had) + 1) else None
@@ -205,11 +208,9 @@ def _point(tensor: TensorProto, name: str, location: str) -> None:
 
 
 def _set(tensor: TensorProto, key: str, value: str) -> None:
-    for entry in tensor.external_data:
-        if entry.key == key:
-            entry.value = value
-            return
-    tensor.external_data.add(key=key, value=value)
+    entries = [entry for entry in tensor.external_data if entry.key == key]
+    for entry in entries or [tensor.external_data.add(key=key)]:
+        entry.value = value
 
 
 def _drop(tensor: TensorProto, key: str) -> None:

@@ -1,12 +1,11 @@
-"""Reads a model: its skeleton into memory, its large and its external tensors as byte ranges of their files."""
+"""Reads a model: its skeleton into memory, large and external tensors as byte ranges of their files."""
 
 from __future__ import annotations
 
-import mmap
 import stat
 from dataclasses import replace
 from pathlib import Path, PureWindowsPath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError, EncodeError
 from onnx.onnx_ml_pb2 import ModelProto, TensorProto
@@ -14,8 +13,8 @@ from onnx.onnx_ml_pb2 import ModelProto, TensorProto
 from fuser.errors import ModelError
 from fuser.storage.model import StoredModel, tensors
 from fuser.storage.payload import Block, ByteRange, Stamp
-from fuser.storage.wire import LENGTH, DamagedError, RepeatedError, fields, find, leaves, occurrences, splice
 from fuser.storage.weights import MARK, MARK_BYTES, Weights, check_size, label, raw_size
+from fuser.storage.wire import LENGTH, DamagedError, RepeatedError, fields, find, leaves, occurrences, splice
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,19 +23,20 @@ if TYPE_CHECKING:
 
 # A tensor below this is parsed with the skeleton: measured as fast either way, and everything can read it.
 THRESHOLD = 1 << 14
+LIMIT = 1 << 31  # of a protobuf message
 _LOCATION = b"\x0a\x08location"  # key of an external_data entry, as serialized
 
 
 def load(path: str | Path, threshold: int = THRESHOLD) -> StoredModel:
     """Read the model at ``path``.
 
-    ``raw_data`` of at least ``threshold`` bytes stays in the file, wherever a TensorProto can be; so do all external
-    tensors, in their files. Typed data (``float_data`` …) is parsed whatever its size: it is rare for large tensors,
-    and varints are no raw bytes that could be streamed.
+    ``raw_data`` of at least ``threshold`` bytes stays in the file, wherever a TensorProto can be; so do all
+    external tensors, in their files. Typed data (``float_data`` …) is parsed whatever its size: it is rare
+    for large tensors, and varints are no raw bytes that could be streamed.
 
-    Raises ModelError when the file is no ONNX model, is damaged, or refers to external data that are missing, too
-    short, or outside of the model's folder; and when a tensor's size contradicts its shape and type (a tensor below the
-    threshold is checked when ``Weights.read`` reads it).
+    Raises ModelError when the file is no ONNX model, is damaged, or refers to external data that are missing,
+    too short, or outside of the model's folder; and when a tensor's size contradicts its shape and type (a
+    tensor below the threshold is checked when ``Weights.read`` reads it).
     """
     path = Path(path)
     file = _whole(path, "no such file; give the path of an .onnx file")
@@ -58,18 +58,13 @@ def from_proto(model: ModelProto) -> StoredModel:
         source = Block(model.SerializeToString())
     except (EncodeError, ValueError):
         raise ModelError(
-            "the model in memory is larger than 2 GiB; save it with onnx.save(model, path, save_as_external_data=True) "
-            "and give that path"
+            "the model in memory is larger than 2 GiB; "
+            "save it with onnx.save(model, path, save_as_external_data=True) and give that path"
         ) from None
-    return _read(source.data, source, THRESHOLD, None)
-
-
-class _Inline(NamedTuple):
-    """A tensor and where its raw_data are."""
-
-    header: bytes
-    start: int
-    stop: int
+    try:
+        return _read(source.data, source, THRESHOLD, None)
+    except DamagedError as error:
+        raise ModelError(f"the model in memory can't be used: {error}; give a whole ModelProto") from None
 
 
 def _read(data: memoryview, source: Payload, threshold: int, path: Path | None) -> StoredModel:
@@ -88,6 +83,10 @@ def _read(data: memoryview, source: Payload, threshold: int, path: Path | None) 
         weights = Weights()
         skeleton = _strip(data, weights, lambda start, stop: Block(data[start:stop]), threshold)
     skeleton = _mark_external(skeleton, weights, path)
+    if len(skeleton) >= LIMIT:
+        raise ModelError(
+            "tensors stored as typed data make the graph larger than 2 GiB; export them as raw data"
+        )
     proto = ModelProto.FromString(skeleton)
     if not proto.HasField("graph") or not (proto.graph.node or proto.opset_import):
         raise DamagedError(
@@ -116,6 +115,8 @@ def _strip(data: memoryview, weights: Weights, place: Callable[[int, int], Paylo
         tensor = TensorProto.FromString(b"".join((before, after)))
         if tensor.data_location == TensorProto.EXTERNAL:
             continue  # what counts are the external data
+        if tensor.HasField("segment"):
+            continue  # a part of a tensor, which nothing can read
         check_size(tensor, raw[0].stop - raw[0].start)
         mark = weights.register(place(raw[0].start, raw[0].stop))
         new[leaf.start] = [before, after, memoryview(mark)]
@@ -165,8 +166,8 @@ def _external(tensor: TensorProto, weights: Weights, path: Path) -> ByteRange:
         length = max(file.nbytes - offset, 0) if expected is None else expected
     if offset + length > file.nbytes:
         raise ModelError(
-            f"{path}: {label(tensor)} needs the bytes {offset} to {offset + length} of {location}, which has only "
-            f"{file.nbytes}; the data file is cut short or belongs to another export, copy both files again"
+            f"{path}: {label(tensor)} needs the bytes {offset} to {offset + length} of {location}, which has "
+            f"only {file.nbytes}; the data file is cut short or belongs to another export, copy both files again"
         )
     check_size(tensor, length)
     return replace(file, offset=offset, nbytes=length)
@@ -205,7 +206,7 @@ def _whole(path: Path, missing: str, name: str | None = None) -> ByteRange:
         raise ModelError(f"{name} is a folder; give the path of a file in it")
     if not stat.S_ISREG(status.st_mode):
         raise ModelError(f"{name} is no regular file; give the path of a file")
-    return ByteRange(path, 0, status.st_size, Stamp.of(status))
+    return ByteRange(path.absolute(), 0, status.st_size, Stamp.of(status))
 
 
 def _guess(file: ByteRange) -> str:
@@ -214,14 +215,16 @@ def _guess(file: ByteRange) -> str:
     if head.startswith(b"version https://git-lfs"):
         return "is a Git LFS pointer and not the model; fetch it with `git lfs pull`"
     if head.startswith(b"PK\x03\x04"):
-        return "is a zip archive (perhaps a PyTorch checkpoint) and no ONNX model; export it with torch.onnx.export"
+        return "is a zip archive (a PyTorch checkpoint?) and no ONNX model; export it with torch.onnx.export"
     text = head.decode("utf-8", "ignore")
     if (
         text
         and all(character.isprintable() or character.isspace() for character in text)
         and b"\0" not in head
     ):
-        return "is a text file and no binary ONNX model; give an .onnx file, or convert ONNX text with onnx.load and onnx.save"
+        return (
+            "is text and no binary ONNX model; give an .onnx file (onnx.load and onnx.save convert ONNX text)"
+        )
     return "is damaged, cut short, or no ONNX model; export or copy it again"
 
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 @dataclass
 class StoredModel:
-    """``proto`` is the skeleton: every tensor in it is small, large ones are marked and found through ``weights``."""
+    """``proto`` is the skeleton: every tensor in it is small, large ones are marked and found through
+    ``weights``."""
 
     proto: ModelProto
     weights: Weights
@@ -30,7 +31,8 @@ class StoredModel:
 
     @property
     def sha256(self) -> str:
-        """Hex digest of the model's file, as ``sha256sum`` prints it; of a model from memory, of its serialized bytes.
+        """Hex digest of the model's file, as ``sha256sum`` prints it; of a model from memory, of its
+        serialized bytes.
 
         Computed when first asked for, which reads the file. External data are not part of it.
         """
@@ -50,7 +52,7 @@ class StoredModel:
         return self._digests[key]
 
     def materialize(self) -> ModelProto:
-        """A ModelProto of its own with all bytes inline, external data included. It may be larger than 2 GiB."""
+        """A ModelProto of its own with all bytes inline, external data included; maybe larger than 2 GiB."""
         whole = ModelProto()
         whole.CopyFrom(self.proto)
         for tensor in tensors(whole):
@@ -62,7 +64,8 @@ class StoredModel:
 
 
 def tensors(model: ModelProto) -> Iterator[TensorProto]:
-    """Every TensorProto of a model: initializers, attributes, sparse parts, in subgraphs, functions and training info."""
+    """Every TensorProto of a model: initializers, attributes, sparse parts, in subgraphs, functions and
+    training info."""
     yield from _of_graph(model.graph)
     for training in model.training_info:
         yield from _of_graph(training.initialization)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-# Plain reads and writes of this size cost no more CPU than sendfile or copy_file_range, and the bytes can be hashed.
+# Reads and writes of this size cost no more CPU than sendfile or copy_file_range, and can be hashed.
 BLOCK = 1 << 20
 
 
@@ -48,8 +48,8 @@ class Stamp:
 class ByteRange:
     """``nbytes`` bytes at ``offset`` of a file, read when asked for.
 
-    ``stamp``, where given, is the file's when the range was made. Reading raises ModelError when the file is another
-    one by then: its bytes would be somebody else's.
+    ``stamp``, where given, is the file's when the range was made. Reading raises ModelError when the file is
+    another one by then: its bytes would be somebody else's.
     """
 
     path: Path
@@ -98,12 +98,13 @@ class ByteRange:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Bytes in memory: anything with a contiguous buffer, such as ``bytes`` or a little-endian numpy array."""
+    """Bytes in memory: anything with a contiguous buffer, ``bytes`` or a little-endian numpy array."""
 
     data: memoryview
 
     def __init__(self, data: bytes | memoryview) -> None:
-        object.__setattr__(self, "data", memoryview(data).cast("B"))
+        view = memoryview(data)
+        object.__setattr__(self, "data", view.cast("B") if view.nbytes else memoryview(b""))
 
     @property
     def nbytes(self) -> int:

@@ -13,14 +13,13 @@ from fuser.storage.payload import Block, ByteRange
 from fuser.storage.wire import length_delimited
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from fuser.storage.payload import Payload
 
-# The mark of a tensor whose bytes are elsewhere is an entry of its external_data with this key: it is part of the
-# message, so it survives CopyFrom and MergeFrom. Its value counts through the process, so that a tensor copied from
-# another model is noticed.
+# The mark of a tensor whose bytes are elsewhere is an entry of its external_data with this key: it is part of
+# the message, so it survives CopyFrom and MergeFrom. Its value counts through the process, so that a tensor
+# copied from another model is noticed.
 MARK = "onnx-fuser.payload"
 MARK_BYTES = b"\x0a" + bytes([len(MARK)]) + MARK.encode()  # as serialized
 _counter = itertools.count(1)
@@ -55,7 +54,8 @@ def label(tensor: TensorProto) -> str:
 
 
 def raw_size(tensor: TensorProto) -> int | None:
-    """Bytes that raw_data must have for the tensor's dims and type; None where this version does not know the type.
+    """Bytes that raw_data must have for the tensor's dims and type; None where this version does not know the
+    type.
 
     Raises ModelError for a type that has no raw form, and for a negative dimension.
     """
@@ -64,6 +64,8 @@ def raw_size(tensor: TensorProto) -> int | None:
         raise ModelError(
             f"{label(tensor)} holds {kind}, which raw or external data can't; export the model again"
         )
+    if tensor.HasField("segment"):
+        return None  # a part of a tensor, of which dims tell nothing
     if any(dim < 0 for dim in tensor.dims):
         raise ModelError(f"{label(tensor)} has the shape {list(tensor.dims)}; export the model again")
     bits = _BITS.get(tensor.data_type)
@@ -76,7 +78,8 @@ def check_size(tensor: TensorProto, nbytes: int) -> None:
     if expected is not None and nbytes != expected:
         raise ModelError(
             f"{label(tensor)} has {nbytes} bytes of data, but its shape {list(tensor.dims)} and type "
-            f"{TensorProto.DataType.Name(tensor.data_type)} need {expected}; the file is damaged, export the model again"
+            f"{TensorProto.DataType.Name(tensor.data_type)} need {expected}; "
+            "the file is damaged, export the model again"
         )
 
 
@@ -84,6 +87,7 @@ class Weights:
     """Payloads of the tensors of one model whose bytes are not in its skeleton."""
 
     def __init__(self) -> None:
+        """No tensor has its bytes elsewhere yet."""
         self._payloads: dict[str, Payload] = {}
         self.sources: dict[
             str, ByteRange
@@ -93,7 +97,7 @@ class Weights:
         """Add a payload; returns its mark, as a serialized field of TensorProto."""
         number = str(next(_counter))
         self._payloads[number] = payload
-        entry = StringStringEntryProto(key=MARK, value=number).SerializeToString()
+        entry: bytes = StringStringEntryProto(key=MARK, value=number).SerializeToString()
         return length_delimited(TensorProto.EXTERNAL_DATA_FIELD_NUMBER, len(entry)) + entry
 
     def payload(self, tensor: TensorProto) -> Payload | None:
@@ -105,7 +109,7 @@ class Weights:
         if mark is None:
             return None
         if mark not in self._payloads:
-            raise ValueError(f"{label(tensor)} was copied from another model without its payload")
+            raise LookupError(f"{label(tensor)} was copied from another model without its payload")
         return self._payloads[mark]
 
     def payloads(self) -> list[Payload]:
@@ -119,10 +123,12 @@ class Weights:
     def attach(self, tensor: TensorProto, payload: Payload) -> None:
         """Let the tensor's bytes be the payload's, instead of what they were.
 
-        Name, dims, data type, documentation and, for a tensor that was external, its external_data stay. Raises
-        ModelError where the payload's size is not what dims and data type need.
+        Name, dims, data type, documentation and, for a tensor that was external, its external_data stay.
+        Raises ModelError where the payload's size is not what dims and data type need.
         """
-        check_size(tensor, payload.nbytes)
+        expected = raw_size(tensor)
+        if expected is not None and payload.nbytes != expected:
+            raise ValueError(f"{label(tensor)} needs {expected} bytes, the payload has {payload.nbytes}")
         unmark(tensor)
         for name in _DATA_FIELDS:
             tensor.ClearField(name)
@@ -130,8 +136,10 @@ class Weights:
 
     def detach(self, tensor: TensorProto) -> None:
         """Forget the tensor's payload and that it was external: its bytes are to be put into it."""
-        tensor.ClearField("external_data")
-        tensor.ClearField("data_location")
+        unmark(tensor)
+        if self.is_external(tensor):
+            tensor.ClearField("external_data")
+            tensor.ClearField("data_location")
 
     def is_external(self, tensor: TensorProto) -> bool:
         """Whether the tensor was external data in the source; it will be in the output."""
@@ -140,12 +148,14 @@ class Weights:
     def read(self, tensor: TensorProto) -> npt.NDArray[Any]:
         """The tensor as ``onnx.numpy_helper.to_array`` gives it, wherever its bytes are.
 
-        Where nothing has to be unpacked the array is a read-only view of the mapped file. Raises ModelError where the
-        tensor contradicts itself.
+        Where nothing has to be unpacked the array is a read-only view of the mapped file. Raises ModelError
+        where the tensor contradicts itself.
         """
         import numpy as np  # noqa: PLC0415  (with ml_dtypes behind it: only who reads values pays)
         from onnx import helper, numpy_helper  # noqa: PLC0415
 
+        if tensor.HasField("segment"):
+            raise ModelError(f"{label(tensor)} is a segment, which onnx can't read; export the model again")
         payload = self.payload(tensor)
         if payload is None:
             if self.is_external(tensor):

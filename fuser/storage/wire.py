@@ -1,9 +1,9 @@
 """Finds tensors in the bytes of a serialized ModelProto, without parsing it.
 
-The protobuf wire format is a sequence of fields, each a tag, and for a nested message its length and bytes. So a
-message that can't hold what is looked for is skipped by its length alone: a model of 100,000 nodes and 300,000 small
-initializers takes 60 ms. What is looked for is either long tensors (``least``) or tensors around given positions
-(``hits``). Format: https://protobuf.dev/programming-guides/encoding/
+The protobuf wire format is a sequence of fields, each a tag, and for a nested message its length and bytes.
+So a message that can't hold what is looked for is skipped by its length alone: a model of 100,000 nodes and
+300,000 small initializers takes 60 ms. What is looked for is either long tensors (``least``) or tensors
+around given positions (``hits``). Format: https://protobuf.dev/programming-guides/encoding/
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ SINGULAR: dict[str, frozenset[int]] = {
 
 VARINT, FIXED64, LENGTH, GROUP, END_GROUP, FIXED32 = range(6)
 NEVER = 1 << 62  # longer than any field, behind any position
-# Elements of AttributeProto.floats and .ints, each a field: tree ensembles have millions. The limit bounds memory.
+# Elements of AttributeProto.floats and .ints, each a field: tree ensembles have millions. The limit keeps
+# the memory small.
 RUN = re.compile(rb"(?:=[\s\S]{4}){1,1024}|(?:@[\x80-\xff]{0,9}[\x00-\x7f]){1,1024}")
 MAX_DEPTH = 100  # protobuf's own limit of nested messages
 
@@ -146,51 +147,52 @@ def fields(data: memoryview, start: int, end: int) -> Iterator[Field]:
         start = field.stop
 
 
-def _candidates(data: memoryview, start: int, end: int, least: int, hits: Sequence[int]) -> Iterator[Field]:
-    """The nested fields of at least ``least`` bytes, or with one of the sorted ``hits`` inside.
+def _skip(data: memoryview, position: int, end: int, least: int, hit: int) -> int:
+    """Behind the nested fields that are shorter than ``least`` and end before ``hit``; a long jump is left to others.
 
     This loop passes over every node and initializer, so it decodes the usual case (one byte of tag, up to two of
     length) by itself.
     """
+    try:
+        while position < end and data[position] & 0x87 == LENGTH:
+            size = data[position + 1]
+            if size < 128:
+                stop = position + 2 + size
+            else:
+                high = data[position + 2]
+                if high > 127:
+                    break
+                size += (high << 7) - 128
+                stop = position + 3 + size
+            if size >= least or stop > hit:
+                break
+            position = stop
+    except IndexError:
+        raise DamagedError(f"it ends at byte {len(data)}, in the middle of a field") from None
+    if position > end:
+        raise DamagedError(
+            f"a field before byte {position} is longer than its message, which ends at byte {end}"
+        )
+    return position
+
+
+def _candidates(data: memoryview, start: int, end: int, least: int, hits: Sequence[int]) -> Iterator[Field]:
+    """The nested fields of at least ``least`` bytes, or with one of the sorted ``hits`` inside."""
     position = start
-    index = bisect_left(hits, start)
-    hit = hits[index] if index < len(hits) else NEVER
     while position < end:
+        index = bisect_left(hits, position)
+        hit = hits[index] if index < len(hits) else NEVER
         if hit >= end and least >= NEVER:
             return
-        try:
-            while position < end and data[position] & 0x87 == LENGTH:
-                size = data[position + 1]
-                if size < 128:
-                    stop = position + 2 + size
-                else:
-                    high = data[position + 2]
-                    if high > 127:
-                        break
-                    size += (high << 7) - 128
-                    stop = position + 3 + size
-                if size >= least or stop > hit:
-                    break
-                position = stop
-        except IndexError:
-            raise DamagedError(f"it ends at byte {len(data)}, in the middle of a field") from None
-        if position >= end:
-            break
+        position = _skip(data, position, end, least, hit)
         run = RUN.match(data, position, end)
         if run and run.end() <= hit:
             position = run.end()
-            continue
-        field = field_at(data, position, end)
-        position = field.stop
-        if field.wire == LENGTH and (field.stop - field.start >= least or field.stop > hit):
-            yield field
-        if position > hit:
-            index = bisect_left(hits, position)
-            hit = hits[index] if index < len(hits) else NEVER
-    if position > end:
-        raise DamagedError(
-            f"a field before byte {position} is longer than the message around it, which ends at byte {end}"
-        )
+        elif position < end:
+            field = field_at(data, position, end)
+            position = field.stop
+            if field.wire == LENGTH and (field.stop - field.start >= least or field.stop > hit):
+                yield field
 
 
 def find(
@@ -202,9 +204,11 @@ def find(
     span: tuple[int, int] | None = None,
     depth: int = 0,
 ) -> list[Part]:
-    """The tensors of at least ``least`` bytes, or around one of the sorted ``hits``, with the messages that hold them.
+    """The tensors of at least ``least`` bytes, or around one of the sorted ``hits``, with the messages that
+    hold them.
 
-    Raises DamagedError where the bytes are no protobuf message, RepeatedError where only protobuf can tell what they mean.
+    Raises DamagedError where the bytes are no protobuf message, RepeatedError where only protobuf can tell
+    what they mean.
     """
     start, end = span or (0, len(data))
     if depth > MAX_DEPTH:
@@ -242,7 +246,8 @@ def splice(
     new: Mapping[int, Sequence[memoryview | Payload]],
     span: tuple[int, int] | None = None,
 ) -> list[memoryview | Payload]:
-    """The message with new content for the tensors whose ``start`` is in ``new``, all lengths around them recomputed."""
+    """The message with new content for the tensors whose ``start`` is in ``new``, all lengths around them
+    recomputed."""
     done, end = span or (0, len(data))
     out: list[memoryview | Payload] = []
     for part in parts:

@@ -38,25 +38,26 @@ class Written:
 def save(model: StoredModel, path: str | Path, *, force: bool = False) -> Written:
     """Write the model to ``path``, and its external data beside it; all of it or nothing.
 
-    Every file is written beside its destination under a temporary name and renamed at the end, the model's last. When
-    anything fails, an interrupt included, what was at the destinations is still there and nothing else is. A file that
-    is overwritten keeps its permissions. ``model`` can be used and saved again, unless its own file was replaced.
+    Every file is written beside its destination under a temporary name and renamed at the end, the model's
+    last. When anything fails, an interrupt included, what was at the destinations is still there and nothing
+    else is. A file that is overwritten keeps its permissions. ``model`` can be used and saved again, unless
+    its own file was replaced.
 
-    A tensor that was external stays external, in a file of the same relative name. Where that name is taken, the file
-    gets a name that begins with the output's: ``<output name>.data``, or ``<output name>.<file name>`` in the same folder
-    where the source has several data files; with a number where that is taken too. A name is taken when a file is
-    there, unless that file is external data of the model being overwritten and not of the source: then it is
-    overwritten with it. A data file in which nothing changed is copied as it is, with its gaps and
-    its checksum. In others the tensors lie in the source's order, each range once, at the alignment that all offsets in
-    the source had in common (up to 64 KiB; that of large and of small tensors separately), and checksums are removed.
-    Other keys of ``external_data`` stay.
+    A tensor that was external stays external, in a file of the same relative name. Where that name is taken,
+    the file gets a name that begins with the output's: ``<output name>.data``, or ``<output name>.<file
+    name>`` in the same folder where the source has several data files; with a number where that is taken too.
+    A name is taken when a file is there, unless that file is external data of the model being overwritten and
+    not of the source: then it is overwritten with it. A data file in which nothing changed is copied as it
+    is, with its gaps and its checksum. In others the tensors lie in the source's order, each range once, at
+    the alignment that all offsets in the source had in common (up to 64 KiB; that of large and of small
+    tensors separately), and checksums are removed. Other keys of ``external_data`` stay.
 
-    Where the model's file would come near 2 GiB, which protobuf can't read, the large tensors in it go to a new data
-    file ``<output name>.data``.
+    Where the model's file would come near 2 GiB, which protobuf can't read, the large tensors in it go to a
+    new data file ``<output name>.data``.
 
-    ``path`` may be the model's own file only with ``force``, which replaces it whole, external data included. Raises
-    OutputError when it is so without, and when something can't be written; ModelError when a source file is not what it
-    was when it was loaded.
+    ``path`` may be the model's own file only with ``force``, which replaces it whole, external data included.
+    Raises OutputError when it is so without, and when something can't be written; ModelError when a source
+    file is not what it was when it was loaded.
     """
     path = Path(path)
     destination = _checked(model, path, force=force)
