@@ -1,0 +1,154 @@
+"""A rule made ready for the engine: pattern nodes by label and by value, the root, and the arithmetic to run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fuser.engine.evaluate import python_value
+from fuser.engine.node import Kind
+from fuser.engine.schema import COMMUTATIVE
+from fuser.language import Ref
+
+if TYPE_CHECKING:
+    from onnx import AttributeProto, FunctionProto
+
+    from fuser.language import Body, RewriteRule, RuleNode
+
+INTERNAL = ("fuser", "Affine")
+"""x · scale + shift: what BatchNormalization, Mul, Add, Sub and Div become on the way into a weight. Never written."""
+
+
+@dataclass(frozen=True, eq=False)
+class PatternNode:
+    """One node of a pattern, as the matcher reads it."""
+
+    label: str
+    kind: Kind
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    literals: Mapping[str, AttributeProto]
+    literal_values: Mapping[str, Any]
+    references: Mapping[str, str]  # attribute of the operator -> variable of the rule
+    is_constant: bool
+    orders: tuple[tuple[int, ...], ...]  # the orders of inputs to try
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """What to find: nodes by label, the producer of each value, the root that makes the first output."""
+
+    opset: int
+    inputs: frozenset[str]
+    outputs: tuple[str, ...]
+    nodes: Mapping[str, PatternNode]
+    producer: Mapping[str, tuple[PatternNode, int]]
+    root: PatternNode
+    types: Mapping[str, int]  # element types that the pattern demands of its inputs
+    size: int  # nodes that are not constants
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One node of a rewrite or a condition: evaluated where its inputs are constant, else put into the graph."""
+
+    label: str
+    op_type: str
+    domain: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    literals: Mapping[str, AttributeProto]
+    literal_values: Mapping[str, Any]
+    references: Mapping[str, str]
+
+    @property
+    def kind(self) -> Kind:
+        """Domain and operator."""
+        return (self.domain, self.op_type)
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledRule:
+    """A rewrite rule as the engine runs it."""
+
+    id: str
+    name: str
+    pattern: Pattern
+    rewrite: tuple[Step, ...]
+    outputs: tuple[str, ...]
+    where: tuple[Step, ...]
+    conditions: tuple[str, ...]
+    definitions: tuple[FunctionProto, ...]
+    rule: RewriteRule
+
+    @property
+    def makes(self) -> frozenset[Kind]:
+        """The operators of domain ``fuser`` that the rewrite puts into the graph."""
+        return frozenset(s.kind for s in self.rewrite if s.domain == "fuser")
+
+    @property
+    def finds(self) -> frozenset[Kind]:
+        """The operators that the pattern is made of."""
+        return frozenset(n.kind for n in self.pattern.nodes.values() if not n.is_constant)
+
+
+def compile_rule(rule: RewriteRule) -> CompiledRule:
+    """The rule made ready; nothing of a model is looked at."""
+    where = rule.where
+    return CompiledRule(
+        id=rule.id,
+        name=rule.name,
+        pattern=_pattern(rule.pattern),
+        rewrite=_steps(rule.rewrite),
+        outputs=rule.rewrite.outputs,
+        where=() if where is None else _steps(where),
+        conditions=() if where is None else where.outputs,
+        definitions=rule.definitions,
+        rule=rule,
+    )
+
+
+def _attributes(node: RuleNode) -> tuple[dict[str, AttributeProto], dict[str, Any], dict[str, str]]:
+    literals = {n: a for n, a in node.attributes.items() if not isinstance(a, Ref)}
+    references = {n: a.name for n, a in node.attributes.items() if isinstance(a, Ref)}
+    return literals, {n: python_value(a) for n, a in literals.items()}, references
+
+
+def _pattern(body: Body) -> Pattern:
+    nodes: dict[str, PatternNode] = {}
+    producer: dict[str, tuple[PatternNode, int]] = {}
+    for n in body.nodes:
+        literals, values, references = _attributes(n)
+        swaps = not n.domain and n.op_type in COMMUTATIVE and len(n.inputs) == 2 and n.inputs[0] != n.inputs[1]
+        node = PatternNode(
+            n.label,
+            (n.domain, n.op_type),
+            n.inputs,
+            n.outputs,
+            literals,
+            values,
+            references,
+            is_constant=not n.domain and n.op_type == "Constant",
+            orders=((0, 1), (1, 0)) if swaps else (tuple(range(len(n.inputs))),),
+        )
+        nodes[n.label] = node
+        producer.update((o, (node, k)) for k, o in enumerate(n.outputs) if o)
+    return Pattern(
+        opset=body.opset,
+        inputs=frozenset(body.inputs),
+        outputs=body.outputs,
+        nodes=nodes,
+        producer=producer,
+        root=producer[body.outputs[0]][0],
+        types={
+            v.name: v.type.tensor_type.elem_type
+            for v in body.proto.value_info
+            if v.name in body.inputs and v.type.tensor_type.elem_type
+        },
+        size=sum(not n.is_constant for n in nodes.values()),
+    )
+
+
+def _steps(body: Body) -> tuple[Step, ...]:
+    return tuple(Step(n.label, n.op_type, n.domain, n.inputs, n.outputs, *_attributes(n)) for n in body.nodes)

@@ -1,0 +1,169 @@
+"""Constants: what a value holds when it is the same on every run, and if it is none, why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import AttributeProto, TensorProto, helper, numpy_helper
+
+from fuser.engine.deferred import BLOCK, Deferred
+from fuser.engine.node import str_name
+
+if TYPE_CHECKING:
+    from fuser.engine.graph import Graph
+    from fuser.engine.node import Node
+
+UNTYPED = 0
+"""Element type of a value that is still in float64, not yet rounded to any type."""
+
+FLOATS = frozenset({TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE})
+INTEGERS = frozenset(
+    {TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64, TensorProto.UINT8, TensorProto.UINT16,
+     TensorProto.UINT32, TensorProto.UINT64, TensorProto.BOOL}
+)  # fmt: skip
+DEFER_FROM = 1 << 16
+"""Tensors of more elements are not held as float64 but computed when they are written."""
+
+FREEZE = "--freeze-inputs"
+
+
+class Const:
+    """A constant: float64 for every float type (rounded to ``dtype`` when written), else its own type.
+
+    ``source`` is the initializer that it came from by arithmetic on its elements (its name may be kept), or "".
+    """
+
+    __slots__ = ("_uniform", "data", "dtype", "shape", "source")
+
+    def __init__(self, data: NDArray[Any] | Deferred, dtype: int, source: str = "") -> None:
+        self.data = data
+        self.dtype = dtype
+        self.shape: tuple[int, ...] = tuple(data.shape)
+        self.source = source
+        self._uniform: Any = self  # not asked yet
+
+    @property
+    def size(self) -> int:
+        """How many elements it has."""
+        return prod(self.shape)
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it holds floats, of a type or untyped."""
+        return self.dtype == UNTYPED or self.dtype in FLOATS
+
+    def array(self) -> NDArray[Any]:
+        """All of it in memory."""
+        return self.data.array() if isinstance(self.data, Deferred) else self.data
+
+    def blocks(self) -> Iterator[NDArray[Any]]:
+        """All of it in order, flat, in blocks."""
+        if isinstance(self.data, Deferred):
+            yield from self.data.blocks()
+        else:
+            flat = self.data.reshape(-1)
+            for i in range(0, flat.size, BLOCK):
+                yield flat[i : i + BLOCK]
+
+    def uniform(self) -> float | int | bool | None:
+        """The one value that every element holds, or None."""
+        if self._uniform is self:
+            self._uniform = None
+            if self.size:
+                first: Any = None
+                for block in self.blocks():
+                    first = block[0] if first is None else first
+                    if not (block == first).all():
+                        break
+                else:
+                    self._uniform = first.item()
+        value: float | int | bool | None = self._uniform
+        return value
+
+    def rounded(self, dtype: int) -> Iterator[NDArray[Any]]:
+        """All of it in order, flat, in blocks, rounded once to an ONNX element type."""
+        to = helper.tensor_dtype_to_np_dtype(dtype)
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            for block in self.blocks():
+                yield block.astype(to)
+
+
+def from_tensor(graph: Graph, tensor: TensorProto, source: str = "") -> Const | str:
+    """The tensor as a constant, or why it is of no use as one."""
+    kind = tensor.data_type
+    if kind not in FLOATS and kind not in INTEGERS:
+        return (
+            f"holds {TensorProto.DataType.Name(kind).lower()}, which the pattern's arithmetic does not cover"
+        )
+    array = graph.context.stored.weights.read(tensor)
+    return Const(_as_float64(array) if kind in FLOATS else array, kind, source)
+
+
+def _as_float64(array: NDArray[Any]) -> NDArray[np.float64] | Deferred:
+    if array.size > DEFER_FROM:
+        return Deferred(array.reshape(-1), array.shape)
+    return array.astype(np.float64)
+
+
+def from_node(graph: Graph, node: Node) -> Const | str:
+    """What a Constant node holds."""
+    for name, a in node.explicit_attributes().items():
+        if a.ref_attr_name:
+            return f"is the function's attribute {a.ref_attr_name!r}"
+        if name == "value" and a.type == AttributeProto.TENSOR:
+            return from_tensor(graph, a.t)
+        if name in ("value_float", "value_floats"):
+            return Const(
+                np.asarray(a.f if name == "value_float" else a.floats, np.float64), TensorProto.FLOAT
+            )
+        if name in ("value_int", "value_ints"):
+            return Const(np.asarray(a.i if name == "value_int" else a.ints, np.int64), TensorProto.INT64)
+    return "is a Constant of a kind that the pattern's arithmetic does not cover"
+
+
+def find_constant(graph: Graph, value: str) -> Const | str:
+    """The value as a constant, or why it is none (as the end of a sentence that begins with its name)."""
+    if not value:
+        return "is absent"
+    home = graph.home(value)
+    if home is None:
+        return "is not defined"
+    if home is not graph:
+        return home.constant(value) or home.why_not_constant(value)
+    if value in graph.made_constants:
+        return graph.made_constants[value]
+    tensor = graph.initializers.get(value)
+    if tensor is not None:
+        if graph.context.overridable(graph, value):
+            return (
+                "is an initializer that is also a graph input, which a caller may override; "
+                f"where nobody does, say {FREEZE}"
+            )
+        return from_tensor(graph, tensor, value)
+    if value in graph.sparse:
+        return "is a sparse initializer"
+    node = graph.producer.get(value)
+    if node is None:
+        return "is an input of the function" if graph.is_function else "is a graph input"
+    if node.kind == ("", "Constant"):
+        return from_node(graph, node)
+    from fuser.engine.weightside import fold_node
+
+    return fold_node(graph, node, value)
+
+
+def computed_by(node: Node) -> str:
+    """The reason that a value is no constant because a node computes it."""
+    return f"is computed by {node.op_type} {str_name(node)!r}"
+
+
+def to_tensor(const: Const, name: str, dtype: int) -> TensorProto:
+    """A small constant as a tensor with its bytes inline."""
+    blocks = list(const.rounded(dtype))
+    to = helper.tensor_dtype_to_np_dtype(dtype)
+    array = np.concatenate(blocks) if blocks else np.empty(0, to)
+    return numpy_helper.from_array(array.reshape(const.shape), name)

@@ -1,0 +1,65 @@
+"""What all graphs of one model share while it is rewritten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from fuser.engine.graph import Graph
+from fuser.engine.node import domain_of
+from fuser.engine.shapes import Shapes
+
+if TYPE_CHECKING:
+    from fuser.storage import StoredModel
+
+
+class Context:
+    """The model, the names it uses, and its graphs.
+
+    ``freeze`` says that no caller overrides initializers that are also graph inputs.
+    """
+
+    def __init__(self, stored: StoredModel, *, freeze: bool = False) -> None:
+        self.stored = stored
+        self.freeze = freeze
+        self.names: set[str] = set()
+        self.node_names: set[str] = set()
+        self.depth = 0
+        self.shapes = Shapes(self)
+        proto = stored.proto
+        self.ir_version = proto.ir_version
+        self.opsets = {domain_of(o.domain): o.version for o in proto.opset_import}
+        self.main = Graph(self, proto.graph)
+        self.functions = [Graph(self, f, function_path(f)) for f in proto.functions]
+
+    def overridable(self, graph: Graph, value: str) -> bool:
+        """Whether a caller may give the initializer another value: from IR 4 on, when it is a graph input too."""
+        return not self.freeze and self.ir_version >= 4 and graph is self.main and value in graph.inputs
+
+    def graphs(self) -> Iterator[Graph]:
+        """Every graph of the model: main, bodies, functions; outermost first."""
+        yield from self.main
+        for f in self.functions:
+            yield from f
+
+    def fresh(self, wish: str) -> str:
+        """A value name that nothing in the model has, as near to ``wish`` as can be; it is taken from now on."""
+        return _fresh(self.names, wish)
+
+    def fresh_node(self, wish: str) -> str:
+        """A node name that nothing in the model has."""
+        return _fresh(self.node_names, wish)
+
+
+def _fresh(taken: set[str], wish: str) -> str:
+    name, n = wish, 1
+    while name in taken:
+        name, n = f"{wish}_{n}", n + 1
+    taken.add(name)
+    return name
+
+
+def function_path(function: object) -> str:
+    """``domain::name``, with ``:overload`` where there is one."""
+    overload = getattr(function, "overload", "")
+    return f"{getattr(function, 'domain', '')}::{getattr(function, 'name', '')}" + (f":{overload}" if overload else "")

@@ -1,0 +1,92 @@
+"""Large weights that are not computed until they are written.
+
+A weight of many megabytes stays in its file; folding a scale into it only notes the arithmetic. The writer then evaluates
+it block by block as it streams, so no whole tensor is ever held twice. All arithmetic is in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+BLOCK = 1 << 18
+"""Elements evaluated at once: 2 MiB of float64."""
+
+Floats = NDArray[np.float64]
+Binary = Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True)
+class Deferred:
+    """A tensor of ``shape``, in C order, as arithmetic on ``base``.
+
+    ``base`` is a flat array in its own dtype (a mapped file), or another Deferred of as many elements. ``operand`` has the
+    rank of ``shape`` and broadcasts to it; ``function(base, operand)`` (or swapped) gives the values. With no function
+    the values are the base's.
+    """
+
+    base: NDArray[Any] | Deferred
+    shape: tuple[int, ...]
+    function: Binary | None = None
+    operand: Floats | None = None
+    swapped: bool = False
+
+    @property
+    def size(self) -> int:
+        """How many elements it has."""
+        return prod(self.shape)
+
+    def reshape(self, shape: tuple[int, ...]) -> Deferred:
+        """The same values under another shape of as many elements."""
+        return Deferred(self, shape)
+
+    def combine(self, function: Binary, operand: Floats, swapped: bool = False) -> Deferred:
+        """``function(self, operand)`` elementwise; ``operand`` broadcasts to this shape."""
+        rank = len(self.shape)
+        return Deferred(
+            self, self.shape, function, operand.reshape((1,) * (rank - operand.ndim) + operand.shape), swapped
+        )
+
+    def read(self, start: int, stop: int) -> Floats:
+        """The elements of a flat range, computed in float64."""
+        if self.function is None or self.operand is None:
+            return self._base(start, stop)
+        shape, operand = self.shape, self.operand
+        while len(shape) > 1 and shape[0] == 1:
+            shape, operand = shape[1:], operand[0]
+        row = max(1, prod(shape[1:]))
+        first, last = start // row, -(-stop // row)
+        x = self._base(first * row, last * row).reshape((last - first, *shape[1:]))
+        y = operand if operand.shape[:1] == (1,) else operand[first:last]
+        out = self.function(y, x) if self.swapped else self.function(x, y)
+        flat: Floats = np.asarray(out, np.float64).reshape(-1)
+        return flat[start - first * row : stop - first * row]
+
+    def _base(self, start: int, stop: int) -> Floats:
+        if isinstance(self.base, Deferred):
+            return self.base.read(start, stop)
+        return self.base[start:stop].astype(np.float64)
+
+    def blocks(self) -> Iterator[Floats]:
+        """All elements in order, in blocks of whole rows of about ``BLOCK`` elements."""
+        row = self._row()
+        step = max(1, BLOCK // row) * row
+        for start in range(0, self.size, step):
+            yield self.read(start, min(self.size, start + step))
+
+    def _row(self) -> int:
+        """How many elements the arithmetic is done in at the least, along the chain."""
+        shape = self.shape
+        while len(shape) > 1 and shape[0] == 1:
+            shape = shape[1:]
+        own = max(1, prod(shape[1:])) if self.function is not None else 1
+        return max(own, self.base._row()) if isinstance(self.base, Deferred) else own
+
+    def array(self) -> Floats:
+        """Everything at once, in float64."""
+        return self.read(0, self.size).reshape(self.shape)

@@ -1,0 +1,154 @@
+"""Arithmetic on constants, one operator at a time: in float64, large tensors deferred, nothing rounded in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from math import prod
+from typing import Any
+
+import numpy as np
+from onnx import AttributeProto, TensorProto, helper, numpy_helper
+
+from fuser.engine.constant import FLOATS, UNTYPED, Const
+from fuser.engine.deferred import Deferred
+from fuser.engine.operators import OPERATORS, Undecided
+
+RESHAPES = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
+    "Add": np.add,
+    "Div": np.divide,
+    "Mul": np.multiply,
+    "Sub": np.subtract,
+}
+COMPARISONS = frozenset({"And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or"})
+LARGEST_GROWTH = 1 << 24
+"""Weight-side arithmetic may not make a tensor of more elements than this out of smaller ones."""
+
+
+def python_value(attribute: AttributeProto) -> Any:
+    """The attribute's value as Python and numpy know it."""
+    value = helper.get_attribute_value(attribute)
+    if isinstance(value, TensorProto):
+        return numpy_helper.to_array(value)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    return list(value) if attribute.type in (AttributeProto.INTS, AttributeProto.FLOATS) else value
+
+
+def constant_node(attributes: Mapping[str, Any]) -> Const:
+    """What a Constant node with these attributes holds."""
+    for name, value in attributes.items():
+        if name.startswith("value_float"):
+            return Const(np.asarray(value, np.float64), TensorProto.FLOAT)
+        if name.startswith("value_int"):
+            return Const(np.asarray([] if value is None else value, np.int64), TensorProto.INT64)
+        if name == "value":
+            kind = helper.np_dtype_to_tensor_dtype(value.dtype)
+            return Const(value.astype(np.float64) if kind in FLOATS else value, kind)
+    raise Undecided("it is a Constant of a kind that the pattern's arithmetic does not cover")
+
+
+def evaluate(op_type: str, inputs: Sequence[Const | None], attributes: Mapping[str, Any]) -> Const:
+    """The operator's first output for constant inputs.
+
+    Raises:
+        Undecided: the operator is not one that rules compute with, or its result can't be known.
+    """
+    if op_type == "Constant":
+        return constant_node(attributes)
+    if op_type in ("Cast", "CastLike"):
+        like = inputs[1] if op_type == "CastLike" else None
+        return _cast(_given(inputs[0]), like.dtype if like is not None else int(attributes["to"]))
+    function = OPERATORS.get(op_type)
+    if function is None:
+        raise Undecided(f"constants are not computed through {op_type}")
+    first = _given(inputs[0])
+    dtype, source = _type_of(op_type, inputs)
+    if any(c is not None and isinstance(c.data, Deferred) for c in inputs):
+        deferred = _deferred(op_type, inputs, attributes)
+        if deferred is not None:
+            return Const(deferred, dtype, source)
+    arrays = [None if c is None else c.array() for c in inputs]
+    if op_type in ("Expand", "ConstantOfShape"):
+        _check_growth(arrays[-1])
+    with np.errstate(all="ignore"):
+        try:
+            out = function(arrays, attributes)
+        except (ValueError, IndexError, TypeError) as e:
+            raise Undecided(f"{op_type} can't be computed: {e}") from None
+    if op_type == "ConstantOfShape":
+        value = attributes.get("value")
+        dtype = TensorProto.FLOAT if value is None else helper.np_dtype_to_tensor_dtype(value.dtype)
+    elif op_type in ("Range", "Size") or (op_type == "Where" and not first.is_float):
+        dtype = TensorProto.INT64 if op_type == "Size" else dtype
+    if dtype == UNTYPED or dtype in FLOATS:
+        out = np.asarray(out, np.float64)
+    elif out.dtype.kind == "f" and not np.isnan(out).any():
+        out = out.astype(np.int64)
+    return Const(out, dtype, source)
+
+
+def _given(const: Const | None) -> Const:
+    if const is None:
+        raise Undecided("an input is absent")
+    return const
+
+
+def _type_of(op_type: str, inputs: Sequence[Const | None]) -> tuple[int, str]:
+    """The result's element type and the initializer it comes from: those of the first operand that has a type."""
+    if op_type in COMPARISONS:
+        return TensorProto.BOOL, ""
+    operands = [c for c in (inputs[1:] if op_type == "Where" else inputs[:1] if op_type in RESHAPES else inputs) if c]
+    if op_type in ("Gather", "Slice", "Expand", "Transpose", "ScatterElements") or op_type.startswith("Reduce"):
+        operands = operands[:1]
+    typed = next((c for c in operands if c.dtype != UNTYPED), operands[0] if operands else None)
+    source = next((c.source for c in operands if c.source), "")
+    return (typed.dtype if typed is not None else UNTYPED), source
+
+
+def _check_growth(shape: Any) -> None:
+    if not np.isnan(np.asarray(shape, np.float64)).any() and prod(int(d) for d in shape) > LARGEST_GROWTH:
+        raise Undecided(f"it would make a constant of more than {LARGEST_GROWTH} elements")
+
+
+def _deferred(op_type: str, inputs: Sequence[Const | None], attributes: Mapping[str, Any]) -> Deferred | None:
+    """The operator on a deferred tensor without computing it; None where it has to be computed."""
+    big = next(k for k, c in enumerate(inputs) if c is not None and isinstance(c.data, Deferred))
+    data = _given(inputs[big]).data
+    assert isinstance(data, Deferred)
+    if op_type in RESHAPES and big == 0:
+        shadow = np.broadcast_to(np.zeros(()), data.shape)
+        rest = [None if c is None else c.array() for c in inputs[1:]]
+        return data.reshape(OPERATORS[op_type]([shadow, *rest], attributes).shape)
+    if op_type in ARITHMETIC and len(inputs) == 2:
+        other = _given(inputs[1 - big])
+        if isinstance(other.data, Deferred) or np.broadcast_shapes(other.shape, data.shape) != data.shape:
+            return None
+        return data.combine(ARITHMETIC[op_type], other.data.astype(np.float64), swapped=big == 1)
+    return None
+
+
+@cache
+def _rounder(dtype: int) -> Callable[[Any, Any], Any]:
+    to = helper.tensor_dtype_to_np_dtype(dtype)
+    return lambda x, _: x.astype(to).astype(np.float64)
+
+
+def _cast(x: Const, to: int) -> Const:
+    """The constant in another type: floats rounded to it, as the operator says."""
+    if to == x.dtype or to == UNTYPED:
+        return Const(x.data, to, x.source)
+    if to in FLOATS and x.is_float:
+        if to == TensorProto.DOUBLE or (to == TensorProto.FLOAT and x.dtype in (TensorProto.FLOAT16, TensorProto.BFLOAT16)):
+            return Const(x.data, to)  # every value of the narrower type is one of the wider
+        if isinstance(x.data, Deferred):
+            return Const(x.data.combine(_rounder(to), np.zeros(1)), to)
+        with np.errstate(all="ignore"):
+            return Const(_rounder(to)(x.data, None), to)
+    array = x.array()
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise Undecided("it depends on a dimension that is not known")
+    with np.errstate(all="ignore"):
+        cast = array.astype(helper.tensor_dtype_to_np_dtype(to))
+    return Const(cast.astype(np.float64) if to in FLOATS else cast, to)

@@ -1,0 +1,226 @@
+"""A read view of one graph, subgraph or function body.
+
+Nothing here changes the ModelProto. The view keeps producers and readers up to date while the Rewriter swaps nodes;
+``commit`` writes the result into the model at the end, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto
+
+from fuser.engine.node import Node, domain_of
+from fuser.engine.schema import schema_defaults
+
+if TYPE_CHECKING:
+    from fuser.engine.constant import Const
+    from fuser.engine.context import Context
+
+GRAPH, GRAPHS = AttributeProto.GRAPH, AttributeProto.GRAPHS
+
+
+class Graph:
+    """One graph of a model.
+
+    ``path`` is empty for the main graph, ``if_node/then_branch`` for a body, ``domain::name`` for a function.
+    ``readers`` maps each value to the live nodes that read it, with how often; a node that holds a body counts as a
+    reader of what the body captures. Nodes that reach no output are not live and read nothing.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        proto: GraphProto | FunctionProto,
+        path: str = "",
+        parent: Graph | None = None,
+        owner: Node | None = None,
+    ) -> None:
+        self.context = context
+        self.proto = proto
+        self.path = path
+        self.parent = parent
+        self.owner = owner
+        self.bodies: list[Graph] = []
+        self.is_function = isinstance(proto, FunctionProto)
+        self.opsets = parent.opsets if parent else context.opsets
+        if isinstance(proto, FunctionProto):
+            self.opsets = {domain_of(o.domain): o.version for o in proto.opset_import}
+            self.inputs: frozenset[str] = frozenset(proto.input)
+            self.outputs: frozenset[str] = frozenset(proto.output)
+            self.initializers: dict[str, TensorProto] = {}
+            self.sparse: frozenset[str] = frozenset()
+        else:
+            self.inputs = frozenset(i.name for i in proto.input)
+            self.outputs = frozenset(o.name for o in proto.output)
+            self.initializers = {t.name: t for t in proto.initializer}
+            self.sparse = frozenset(t.values.name for t in proto.sparse_initializer)
+        self.nodes: list[Node] = []
+        self.producer: dict[str, Node] = {}
+        self.readers: dict[str, dict[Node, int]] = {}
+        self.constants: dict[str, Const | str] = {}
+        self.made_constants: dict[str, Const] = {}
+        self.added: dict[Node, None] = {}
+        self.removed: set[Node] = set()
+        self._open(proto.node)
+
+    # ---- building the view
+
+    def _open(self, protos: Iterable[NodeProto]) -> None:
+        names = self.context.names
+        names.update(self.inputs, self.outputs, self.initializers)
+        held: dict[Node, list[tuple[str, GraphProto]]] = {}
+        for i, p in enumerate(protos):
+            inputs, outputs = list(p.input), list(p.output)
+            node = Node((domain_of(p.domain), p.op_type), inputs, outputs, (i,), name=p.name, proto=p)
+            self.nodes.append(node)
+            for o in outputs:
+                if o:
+                    self.producer[o] = node
+            names.update(outputs)
+            if p.name:
+                self.context.node_names.add(p.name)
+            for a in p.attribute:
+                if a.type == GRAPH:
+                    held.setdefault(node, []).append((a.name, a.g))
+                elif a.type == GRAPHS:
+                    held.setdefault(node, []).extend((f"{a.name}[{k}]", g) for k, g in enumerate(a.graphs))
+        self._free = {node: [n for _, g in gs for n in free_names(g)] for node, gs in held.items()}
+        self._mark_live()
+        for node in self.nodes:
+            if node.live:
+                self.count_reads(node, node.inputs, 1)
+        for node, gs in held.items():
+            if node.live:
+                for attribute, g in gs:
+                    here = f"{node.name or next(iter(node.outputs), node.op_type)}/{attribute}"
+                    self.bodies.append(
+                        Graph(self.context, g, f"{self.path}/{here}" if self.path else here, self, node)
+                    )
+
+    def _mark_live(self) -> None:
+        for node in self.nodes:
+            node.live = False
+        stack = [n for n in map(self.producer.get, self.outputs) if n]
+        while stack:
+            node = stack.pop()
+            if not node.live:
+                node.live = True
+                for v in (*node.inputs, *self._free.get(node, ())):
+                    producer = self.producer.get(v)
+                    if producer is not None and not producer.live:
+                        stack.append(producer)
+
+    def count_reads(self, node: Node, values: Iterable[str], by: int) -> None:
+        """Note that ``node`` reads the values once more (``by`` 1) or once less (-1)."""
+        for v in values:
+            if not v:
+                continue
+            if self.is_local(v):
+                readers = self.readers.setdefault(v, {})
+                left = readers.get(node, 0) + by
+                if left > 0:
+                    readers[node] = left
+                else:
+                    readers.pop(node, None)
+            elif self.parent is not None and self.owner is not None:
+                self.parent.count_reads(self.owner, (v,), by)
+
+    # ---- asking
+
+    def is_local(self, value: str) -> bool:
+        """Whether the value is made, given or held in this very graph rather than captured from outside."""
+        return (
+            value in self.producer
+            or value in self.inputs
+            or value in self.initializers
+            or value in self.sparse
+            or value in self.made_constants
+        )
+
+    def home(self, value: str) -> Graph | None:
+        """The graph in whose scope the value is defined, this one or one around it."""
+        graph: Graph | None = self
+        while graph is not None and not graph.is_local(value):
+            graph = graph.parent
+        return graph
+
+    def readers_of(self, value: str) -> Mapping[Node, int]:
+        """The live readers of a value of this graph."""
+        return self.readers.get(value, {})
+
+    def sole_reader(self, value: str) -> Node | None:
+        """The one live node that reads the value, unless it has none, several, or is an output of the graph."""
+        readers = self.readers.get(value, {})
+        return next(iter(readers)) if len(readers) == 1 and value not in self.outputs else None
+
+    def opset(self, domain: str = "") -> int:
+        """The version that the model (or function) imports of a domain; 0 where it imports none."""
+        return self.opsets.get(domain, 0)
+
+    def attribute(self, node: Node, name: str) -> AttributeProto | None:
+        """The node's effective attribute: what it gives, else its operator's default; None where there is neither."""
+        given = node.explicit_attributes().get(name)
+        if given is not None:
+            return given
+        return schema_defaults(node.op_type, self.opset(node.kind[0]), node.kind[0]).get(name)
+
+    def live_nodes(self) -> Iterator[Node]:
+        """The live nodes in topological order, those of rewrites included."""
+        kept = [n for n in self.nodes if n.live and n not in self.removed]
+        yield from sorted([*kept, *self.added], key=_order) if self.added else kept
+
+    def constant(self, value: str) -> Const | None:
+        """The value as a constant, or None."""
+        found = self.constants.get(value)
+        if found is None:
+            from fuser.engine.constant import find_constant
+
+            found = self.constants[value] = find_constant(self, value)
+        return None if isinstance(found, str) else found
+
+    def why_not_constant(self, value: str) -> str:
+        """Why the value is no constant, as the end of a sentence."""
+        self.constant(value)
+        found = self.constants[value]
+        return found if isinstance(found, str) else ""
+
+    def shape(self, value: str) -> np.ndarray | None:
+        """The value's shape as float64, an unknown dim being NaN (so that no comparison with it holds); None if unknown."""
+        return self.context.shapes.shape(self, value)
+
+    def dtype(self, value: str) -> int:
+        """The value's element type (TensorProto.DataType), 0 where unknown."""
+        return self.context.shapes.dtype(self, value)
+
+    def __iter__(self) -> Iterator[Graph]:
+        """This graph and every body in it, outermost first."""
+        yield self
+        for body in self.bodies:
+            yield from body
+
+
+def _order(node: Node) -> tuple[int, ...]:
+    return node.order
+
+
+def free_names(graph: GraphProto) -> list[str]:
+    """The values that a body captures from around it, bodies inside it included; in order, without repeats."""
+    own = {i.name for i in graph.input} | {t.name for t in graph.initializer}
+    own.update(t.values.name for t in graph.sparse_initializer)
+    free: dict[str, None] = {}
+    for node in graph.node:
+        own.update(node.output)
+    for node in graph.node:
+        for v in node.input:
+            if v and v not in own:
+                free[v] = None
+        for a in node.attribute:
+            for g in (a.g,) if a.type == GRAPH else a.graphs if a.type == GRAPHS else ():
+                free.update((v, None) for v in free_names(g) if v not in own)
+    for o in graph.output:
+        if o.name not in own:
+            free[o.name] = None
+    return list(free)

@@ -1,0 +1,86 @@
+"""A node as the engine sees it: one of the model's, or one a rewrite made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from onnx import AttributeProto, NodeProto
+
+Kind = tuple[str, str]
+"""Domain and operator; the default domain is ``""`` however the model spells it."""
+
+
+def domain_of(domain: str) -> str:
+    """The domain's one spelling: ``ai.onnx`` is the default domain, ``""``."""
+    return "" if domain == "ai.onnx" else domain
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a rewritten node comes from: the model's own nodes it stands for, and the rules that led here."""
+
+    nodes: tuple[Node, ...] = ()
+    rules: tuple[str, ...] = ()
+
+    def __add__(self, other: Origin) -> Origin:
+        """Both origins, in order, each node and each rule once."""
+        return Origin(
+            tuple(dict.fromkeys(self.nodes + other.nodes)), tuple(dict.fromkeys(self.rules + other.rules))
+        )
+
+
+class Node:
+    """One node of one graph; equality is identity.
+
+    ``order`` sorts nodes topologically: the model's node *i* is ``(i,)``, what replaces it ``(i, 0)``, ``(i, 1)`` …
+    ``proto`` is the model's message, or None for a node that a rewrite made and that is not written yet.
+    """
+
+    __slots__ = ("attributes", "domain_as_written", "inputs", "kind", "label", "live", "name", "order", "origin",
+                 "outputs", "proto", "reads")  # fmt: skip
+
+    def __init__(
+        self,
+        kind: Kind,
+        inputs: list[str],
+        outputs: list[str],
+        order: tuple[int, ...],
+        *,
+        name: str = "",
+        proto: NodeProto | None = None,
+        attributes: Mapping[str, AttributeProto] | None = None,
+    ) -> None:
+        self.kind = kind
+        self.inputs = inputs
+        self.outputs = outputs
+        self.order = order
+        self.name = name
+        self.proto = proto
+        self.attributes: Mapping[str, AttributeProto] | None = attributes
+        self.live = True
+        self.origin = Origin() if proto is None else Origin((self,))
+        self.label = ""
+        self.reads: list[str] = inputs
+
+    @property
+    def op_type(self) -> str:
+        """The operator's name, without its domain."""
+        return self.kind[1]
+
+    def explicit_attributes(self) -> Mapping[str, AttributeProto]:
+        """The attributes that the node itself gives, by name."""
+        if self.attributes is None:
+            assert self.proto is not None
+            self.attributes = {a.name: a for a in self.proto.attribute}
+        return self.attributes
+
+    def __repr__(self) -> str:
+        return f"{self.op_type} {str_name(self)!r}"
+
+
+def str_name(node: Node) -> str:
+    """What people call the node: its name, or the first value it makes where it has none."""
+    return node.name or next((o for o in node.outputs if o), "")

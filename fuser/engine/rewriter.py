@@ -1,0 +1,420 @@
+"""The one place that changes a graph: whole rewrites or nothing, each of which can be taken back.
+
+A rewrite's nodes whose inputs are constant are evaluated, in float64; the others go into the graph in place of the
+match. A rewrite that would leave more nodes to run than it takes out declines: then something that it needs to be
+constant is not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from onnx import AttributeProto, TensorProto, helper
+
+from fuser.engine.compiled import INTERNAL, CompiledRule, Step
+from fuser.engine.constant import FREEZE, UNTYPED, Const
+from fuser.engine.evaluate import evaluate
+from fuser.engine.match import Match, Mismatch, match, plain
+from fuser.engine.node import Node, Origin, str_name
+from fuser.engine.operators import OPERATORS, Undecided
+from fuser.engine.schema import input_name, is_default, same_type_as
+
+if TYPE_CHECKING:
+    from fuser.engine.graph import Graph
+
+LARGEST = {TensorProto.FLOAT16: 65504.0, TensorProto.FLOAT: float(np.finfo(np.float32).max)}
+
+
+class Declined(Exception):  # noqa: N818  (a fact about the model, not an error)
+    """The rewrite can't be made; carries the mismatch."""
+
+    def __init__(self, mismatch: Mismatch) -> None:
+        super().__init__(str(mismatch))
+        self.mismatch = mismatch
+
+
+@dataclass(frozen=True)
+class Applied:
+    """One rewrite that was made: enough to report it and to take it back."""
+
+    rule: CompiledRule
+    removed: tuple[Node, ...]
+    added: tuple[Node, ...]
+    constants: tuple[str, ...]
+    renamed: tuple[tuple[Node, list[str]], ...]
+    output: str
+
+
+@dataclass
+class Rewriter:
+    """Rewrites one graph. ``journal`` holds what was done, in order; ``tries`` and ``hits`` count per rule."""
+
+    graph: Graph
+    journal: list[Applied] = field(default_factory=list)
+    tries: Counter[str] = field(default_factory=Counter)
+    hits: Counter[str] = field(default_factory=Counter)
+
+    def rewrite(self, rule: CompiledRule, root: Node) -> Applied | Mismatch:
+        """Put the rule's rewrite in place of its pattern at ``root``, or say why not; nothing is half-done."""
+        self.tries[rule.id] += 1
+        plans: list[Plan] = []
+
+        def accept(found: Match) -> Match | Mismatch:
+            try:
+                plans.append(_Plan(found, self.graph).made())
+            except Declined as e:
+                return e.mismatch
+            return found
+
+        found = match(rule, root, self.graph, accept)
+        if isinstance(found, Mismatch):
+            return found
+        applied = self._apply(found, plans[-1])
+        self.journal.append(applied)
+        self.hits[rule.id] += 1
+        return applied
+
+    def undo(self, mark: int) -> None:
+        """Take back every rewrite made since the journal had ``mark`` entries."""
+        while len(self.journal) > mark:
+            done = self.journal.pop()
+            self.hits[done.rule.id] -= 1
+            for node in done.added:
+                self._detach(node)
+            for node, inputs in done.renamed:
+                self.graph.count_reads(node, node.inputs, -1)
+                node.inputs = inputs
+                self.graph.count_reads(node, inputs, 1)
+            for name in done.constants:
+                del self.graph.made_constants[name]
+                self.graph.constants.pop(name, None)
+            for node in done.removed:
+                self._attach(node)
+
+    def _apply(self, match: Match, plan: Plan) -> Applied:
+        graph = self.graph
+        removed = tuple(match.nodes.values())
+        for node in removed:
+            self._detach(node)
+        for name, const in plan.constants.items():
+            graph.made_constants[name] = const
+            graph.constants[name] = const
+        for node in plan.nodes:
+            self._attach(node)
+        renamed = [(node, node.inputs) for node in plan.readers]
+        for node, inputs in renamed:
+            graph.count_reads(node, inputs, -1)
+            node.inputs = [plan.aliases.get(v, v) for v in inputs]
+            graph.count_reads(node, node.inputs, 1)
+        output = match.values[match.rule.pattern.outputs[0]]
+        return Applied(match.rule, removed, tuple(plan.nodes), tuple(plan.constants), tuple(renamed), output)
+
+    def _detach(self, node: Node) -> None:
+        graph = self.graph
+        graph.count_reads(node, node.inputs, -1)
+        for o in node.outputs:
+            if graph.producer.get(o) is node:
+                del graph.producer[o]
+        if graph.added.pop(node, node) is node:
+            graph.removed.add(node)
+
+    def _attach(self, node: Node) -> None:
+        graph = self.graph
+        if node in graph.removed:
+            graph.removed.discard(node)
+        if node.proto is None:
+            graph.added[node] = None
+        for o in node.outputs:
+            if o:
+                graph.producer[o] = node
+        graph.count_reads(node, node.inputs, 1)
+
+
+@dataclass
+class Plan:
+    """What a rewrite will put into the graph."""
+
+    nodes: list[Node] = field(default_factory=list)
+    constants: dict[str, Const] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
+    readers: list[Node] = field(default_factory=list)
+
+
+class _Plan:
+    """Works a match's rewrite out without touching the graph."""
+
+    def __init__(self, match: Match, graph: Graph) -> None:
+        self.match = match
+        self.rule = match.rule
+        self.graph = graph
+        self.env: dict[str, Const] = {}
+        self.sources: dict[str, str] = {}  # runtime values of the rewrite -> names in the graph
+
+    def made(self) -> Plan:
+        self._check_conditions()
+        steps = [s for s in self.rule.rewrite if not self._evaluated(s, self.env)]
+        if len(steps) > self.rule.pattern.size:
+            self._decline_not_constant(steps)
+        plan = Plan()
+        for k, step in enumerate(steps):
+            if step.kind == ("", "Identity") and self._alias(step, plan):
+                continue
+            plan.nodes.append(self._node(step, k, plan))
+        for o, value in zip(self.rule.outputs, self.rule.pattern.outputs, strict=True):
+            if o in self.env:
+                plan.constants[self.match.values[value]] = self._typed(self.env[o], self.env[o].dtype, o)
+        self._inherit(plan)
+        return plan
+
+    # ---- conditions and arithmetic
+
+    def _check_conditions(self) -> None:
+        env: dict[str, Const] = {}
+        for step in self.rule.where:
+            if not self._evaluated(step, env):
+                self._decline_not_constant([step])
+        for name in self.rule.conditions:
+            if not bool(np.all(env[name].array())):
+                bound = ", ".join(f"{k} = {plain(v)}" for k, v in self.match.variables.items() if k in self._where_variables())
+                self._decline("it does not hold that {}{}", name.replace("_", " "), f" ({bound})" if bound else "")
+
+    def _where_variables(self) -> set[str]:
+        return {v for s in self.rule.where for v in s.references.values()}
+
+    def _const(self, name: str, env: dict[str, Const]) -> Const | None:
+        """A value of the rule as a constant; an optional input that was left out is its neutral value, zero."""
+        found = env.get(name)
+        if found is None and name in self.match.values:
+            value = self.match.values[name]
+            if not value:
+                return Const(np.zeros(()), UNTYPED)
+            found = self.graph.constant(value)
+            if found is not None and found.dtype not in (UNTYPED, TensorProto.FLOAT) and _is_partial(found):
+                return None
+        return found
+
+    def _evaluated(self, step: Step, env: dict[str, Const]) -> bool:
+        """Evaluate the step if it can be; False where it has to run in the graph."""
+        if step.domain or (step.op_type not in OPERATORS and step.op_type not in ("Constant", "Shape", "Cast")):
+            return False
+        inputs: list[Const | None] = []
+        if step.op_type == "Shape":
+            shape = self._shape(step.inputs[0], env)
+            if shape is None:
+                return False
+            env[step.outputs[0]] = shape
+            return True
+        if step.op_type == "Size" and not self._const(step.inputs[0], env):
+            return False
+        for name in step.inputs:
+            const = self._const(name, env) if name else None
+            if const is None and name:
+                return False
+            inputs.append(const)
+        attributes = {**step.literal_values}
+        for attribute, variable in step.references.items():
+            value = plain(self.match.variables.get(variable))
+            if isinstance(value, str) and value.startswith("@"):
+                self._decline("{} is the function's attribute {}, whose value is not known here", variable, value[1:])
+            if value is not None or step.op_type == "Constant":
+                attributes[attribute] = value
+        try:
+            env[step.outputs[0]] = evaluate(step.op_type, inputs, attributes)
+        except Undecided as e:
+            self._decline("{}", e)
+        return True
+
+    def _shape(self, name: str, env: dict[str, Const]) -> Const | None:
+        """The shape of a value of the rule, constant or not, dims that are not known being NaN."""
+        if name in env:
+            return Const(np.asarray(env[name].shape, np.int64), TensorProto.INT64)
+        value = self.match.values.get(name)
+        if value is None:
+            return None
+        if value == "":
+            return Const(np.zeros(0, np.int64), TensorProto.INT64)
+        const = self.graph.constant(value)
+        if const is not None:
+            return Const(np.asarray(const.shape, np.int64), TensorProto.INT64)
+        shape = self.graph.shape(value)
+        if shape is None:
+            self._decline("the rank of {!r} is not known", value)
+        return Const(shape if np.isnan(shape).any() else shape.astype(np.int64), TensorProto.INT64)
+
+    # ---- nodes
+
+    def _node(self, step: Step, k: int, plan: Plan) -> Node:
+        match, root = self.match, self.match.root
+        same = match.nodes.get(step.label)
+        inputs: list[str] = []
+        for i, name in enumerate(step.inputs):
+            if name in self.env:
+                const = self._typed(self.env[name], self._type_for(step, i), f"{step.op_type} {self._formal(step, i)}")
+                wish = const.source or f"{str_name(root) or 'value'}_{name}"
+                made = self.graph.context.fresh(wish)
+                plan.constants[made] = const
+                inputs.append(made)
+            elif name == "":
+                inputs.append("")
+            else:
+                value = self.sources.get(name, match.values.get(name))
+                assert value is not None, f"{self.rule.id}: {name} has no value"
+                inputs.append(value)
+        while inputs and not inputs[-1]:
+            inputs.pop()
+        outputs = []
+        for o in step.outputs:
+            if o in self.rule.outputs:
+                value = match.values[self.rule.pattern.outputs[self.rule.outputs.index(o)]]
+            else:
+                value = self.graph.context.fresh(f"{root.outputs[0]}_{o}") if o else ""
+            self.sources[o] = value
+            outputs.append(value)
+        if same is not None:
+            name = same.name
+        else:
+            name = self.graph.context.fresh_node(f"{root.name}_{step.label}") if root.name else ""
+        node = Node(step.kind, inputs, outputs, (*root.order, k), name=name, attributes=self._attributes(step))
+        node.label = step.label
+        return node
+
+    def _attributes(self, step: Step) -> dict[str, AttributeProto]:
+        out = dict(step.literals)
+        for attribute, variable in step.references.items():
+            value = self.match.variables.get(variable)
+            if value is None or (isinstance(value, AttributeProto) and is_default(value) and value.name == attribute):
+                continue
+            out[attribute] = _named(attribute, value)
+        return out
+
+    def _formal(self, step: Step, i: int) -> str:
+        if step.domain:
+            return step.inputs[i]
+        return input_name(step.op_type, "", self.graph.opset(), i)
+
+    def _type_for(self, step: Step, i: int) -> int:
+        """The element type for a constant input: that of the inputs it must agree with, those that run first."""
+        if step.kind == INTERNAL:
+            return UNTYPED
+        own = self.env[step.inputs[i]].dtype
+        if own != UNTYPED and own not in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE):
+            return own
+        others = range(len(step.inputs)) if step.domain else same_type_as(step.op_type, "", self.graph.opset(), i)
+        consts = [own]
+        for j in others:
+            name = step.inputs[j] if j != i and j < len(step.inputs) else ""
+            if name in self.env:
+                consts.append(self.env[name].dtype)
+            elif name:
+                known = self.graph.dtype(self.sources.get(name) or self.match.values.get(name, ""))
+                if known:
+                    return known
+        return next((d for d in consts if d != UNTYPED), TensorProto.FLOAT)
+
+    def _typed(self, const: Const, dtype: int, what: str) -> Const:
+        """The constant in the type it will be written in, if it fits."""
+        typed = Const(const.data, dtype, const.source)
+        if const.is_float:
+            wrong = self._not_finite(typed, dtype)
+            if wrong:
+                self._decline("{} {}", what, wrong)
+        return typed
+
+    def _not_finite(self, const: Const, dtype: int) -> str:
+        """What is wrong with a folded constant: not finite where what went in was, or out of the type's range."""
+        blocks = const.blocks() if dtype == UNTYPED else const.rounded(dtype)
+        bad = sum(block.size - int(np.isfinite(block).sum()) for block in blocks)
+        if not bad:
+            return ""
+        before = self.graph.constant(const.source) if const.source else None
+        if before is not None and before.shape == const.shape and _finite_alike(before, const, dtype):
+            return ""
+        if all(np.isfinite(block).all() for block in const.blocks()):
+            largest = max(float(np.abs(block).max()) for block in const.blocks() if block.size)
+            kind = TensorProto.DataType.Name(dtype).lower()
+            limit = LARGEST.get(dtype)
+            return f"would be {largest:g}, beyond the largest finite {kind}" + (f", {limit:g}" if limit else "")
+        return f"would not be finite in {bad} of {const.size} values"
+
+    # ---- aliases, provenance, refusals
+
+    def _alias(self, step: Step, plan: Plan) -> bool:
+        """``y = Identity(x)`` as a rewrite means that y's readers read x; False where the Identity must stay."""
+        source = self.match.values.get(step.inputs[0], "")
+        if step.outputs[0] not in self.rule.outputs or not source:
+            return False
+        target = self.match.values[self.rule.pattern.outputs[self.rule.outputs.index(step.outputs[0])]]
+        readers = list(self.graph.readers_of(target))
+        if target in self.graph.outputs or any(target not in r.inputs for r in readers):
+            return False
+        plan.aliases[target] = source
+        plan.readers += readers
+        self.sources[step.outputs[0]] = source
+        return True
+
+    def _inherit(self, plan: Plan) -> None:
+        """New nodes inherit the origin of the matched node of the same label; the last one gets what is left."""
+        left = dict(self.match.nodes)
+        for node in plan.nodes:
+            same = left.pop(node.label, None)
+            node.origin = (same.origin if same is not None else Origin()) + Origin((), (self.rule.id,))
+        if plan.nodes:
+            last = plan.nodes[-1]
+            for node in left.values():
+                last.origin += node.origin
+
+    def _decline_not_constant(self, steps: Sequence[Step]) -> None:
+        """Name the input that would have to be constant."""
+        pattern = self.rule.pattern
+        for step in steps:
+            if step.domain or (step.op_type not in OPERATORS and step.op_type != "Shape"):
+                continue
+            for name in step.inputs:
+                value = self.match.values.get(name)
+                if value is None or self._const(name, self.env) is not None:
+                    continue
+                why = self.graph.why_not_constant(value)
+                for label, want in pattern.nodes.items():
+                    if name in want.inputs and label in self.match.nodes:
+                        k = want.inputs.index(name)
+                        node = self.match.nodes[label]
+                        formal = input_name(node.op_type, node.kind[0], self.graph.opset(node.kind[0]), k)
+                        raise Declined(
+                            Mismatch(self.rule.id, self.graph, label, node, "{} {!r} is not constant: it {}",
+                                     (formal, value, why), len(self.match.nodes), FREEZE if FREEZE in why else "")
+                        )  # fmt: skip
+        self._decline("it would leave {} nodes to run in place of {}", len(steps), pattern.size)
+
+    def _decline(self, fact: str, *parts: Any) -> None:
+        root = self.rule.pattern.root.label
+        raise Declined(Mismatch(self.rule.id, self.graph, root, self.match.root, fact, parts, len(self.match.nodes)))
+
+
+def _named(attribute: str, value: Any) -> AttributeProto:
+    """The attribute under the name that the new operator gives it."""
+    if isinstance(value, AttributeProto):
+        if value.name == attribute:
+            return value
+        out = AttributeProto()
+        out.CopyFrom(value)
+        out.name = attribute
+        return out
+    return helper.make_attribute(attribute, value)
+
+
+def _is_partial(const: Const) -> bool:
+    """Whether it is a shape of which some dims are not known."""
+    data = const.data
+    return isinstance(data, np.ndarray) and data.dtype.kind == "f" and not const.is_float
+
+
+def _finite_alike(before: Const, after: Const, dtype: int) -> bool:
+    """Whether both have NaN and infinity in the same places."""
+    return all(
+        np.array_equal(np.isfinite(a), np.isfinite(b))
+        for a, b in zip(before.blocks(), after.rounded(dtype), strict=False)
+    )

@@ -1,0 +1,186 @@
+"""Shapes and element types of values, no more exactly than rules need them.
+
+What follows from the weights comes first, then onnx's shape inference on the model without its value_info, which may be
+stale; only what neither knows is taken from value_info.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import FunctionProto, GraphProto, ModelProto, TypeProto, shape_inference
+
+from fuser.engine.schema import ELEMENTWISE
+
+if TYPE_CHECKING:
+    from fuser.engine.context import Context
+    from fuser.engine.graph import Graph
+    from fuser.engine.node import Node
+
+Shape = NDArray[np.float64]
+SAME = frozenset(
+    {"Abs", "BatchNormalization", "Cast", "CastLike", "Clip", "Dropout", "Elu", "Exp", "Identity", "InstanceNormalization",
+     "LeakyRelu", "Neg", "PRelu", "Relu", "Sigmoid", "Softplus", "Sqrt", "Tanh"}
+)  # fmt: skip
+"""Operators whose first output has their first input's shape."""
+TYPED_BY = {"Where": 1}
+DEEPEST = 64
+NOT_TYPED_BY_INPUT = frozenset(
+    {"And", "Cast", "CastLike", "Constant", "ConstantOfShape", "DequantizeLinear", "Equal", "Greater", "GreaterOrEqual", "If",
+     "Less", "LessOrEqual", "Loop", "Not", "Or", "QuantizeLinear", "Scan", "Shape", "Size"}
+)  # fmt: skip
+
+
+class Shapes:
+    """Answers of one model, remembered by graph and value; a value keeps its shape as long as it keeps its name."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._shapes: dict[tuple[int, str], Shape | None] = {}
+        self._inferred: dict[str, TypeProto] | None = None
+        self._stated: dict[int, dict[str, TypeProto]] = {}
+
+    def shape(self, graph: Graph, value: str, depth: int = 0) -> Shape | None:
+        """The value's shape, an unknown dim being NaN; None where not even the rank is known."""
+        key = (id(graph), value)
+        if key not in self._shapes:
+            found = self._of_weights(graph, value, depth) if depth < DEEPEST else None
+            if found is None:
+                found = _dims(self._type(graph, value))
+            if found is None and depth >= DEEPEST:
+                return None
+            self._shapes[key] = found
+        return self._shapes[key]
+
+    def _of_weights(self, graph: Graph, value: str, depth: int) -> Shape | None:
+        """What the producer and its constants say of the shape."""
+        const_shape = self._constant_shape(graph, value)
+        if const_shape is not None:
+            return const_shape
+        home = graph.home(value)
+        if home is not graph and home is not None:
+            return self.shape(home, value, depth + 1)
+        node = graph.producer.get(value)
+        if node is None or node.outputs[0] != value or node.kind[0] not in ("", "fuser"):
+            return None
+        op = node.op_type
+        if op in SAME or op == "Affine":
+            return self.shape(graph, node.inputs[0], depth + 1)
+        if op in ELEMENTWISE:
+            return _broadcast([self.shape(graph, v, depth + 1) for v in node.inputs])
+        if op.startswith("Conv") and len(node.inputs) > 1:
+            return self._convolution(graph, node, depth)
+        if op == "Transpose":
+            return self._transpose(graph, node, depth)
+        return None
+
+    def _constant_shape(self, graph: Graph, value: str) -> Shape | None:
+        home = graph.home(value)
+        if home is None:
+            return None
+        if value in home.made_constants:
+            return np.asarray(home.made_constants[value].shape, np.float64)
+        tensor = home.initializers.get(value)
+        return None if tensor is None else np.asarray(tensor.dims, np.float64)
+
+    def _convolution(self, graph: Graph, node: Node, depth: int) -> Shape | None:
+        """[N, M, …] by the weight: M is its first dim, for ConvTranspose its second times the group."""
+        w = self.shape(graph, node.inputs[1], depth + 1)
+        if w is None or len(w) < 3:
+            return None
+        x = self.shape(graph, node.inputs[0], depth + 1)
+        known = _dims(self._type(graph, node.outputs[0]))
+        out = np.full(len(w), np.nan)
+        if known is not None and len(known) == len(w):
+            out[2:] = known[2:]
+        out[0] = x[0] if x is not None and len(x) == len(w) else np.nan
+        group = graph.attribute(node, "group")
+        out[1] = w[0] if "Transpose" not in node.op_type else w[1] * (group.i if group is not None else 1)
+        return out
+
+    def _transpose(self, graph: Graph, node: Node, depth: int) -> Shape | None:
+        x = self.shape(graph, node.inputs[0], depth + 1)
+        perm = node.explicit_attributes().get("perm")
+        if x is None or (perm is not None and (perm.ref_attr_name or sorted(perm.ints) != list(range(len(x))))):
+            return None
+        return x[list(perm.ints)] if perm is not None else x[::-1]
+
+    def dtype(self, graph: Graph, value: str, depth: int = 0) -> int:
+        """The value's element type, 0 where it is not known."""
+        home = graph.home(value)
+        if home is None or depth > DEEPEST:
+            return 0
+        if value in home.made_constants:
+            return home.made_constants[value].dtype
+        tensor = home.initializers.get(value)
+        if tensor is not None:
+            return tensor.data_type
+        node = home.producer.get(value)
+        if node is not None:
+            if node.kind == ("", "Cast"):
+                return node.explicit_attributes()["to"].i
+            if node.kind == ("", "CastLike"):
+                return self.dtype(home, node.inputs[1], depth + 1)
+            if node.kind == ("", "Constant"):
+                found = home.constant(value)
+                return 0 if found is None else found.dtype
+            if node.kind[0] in ("", "fuser") and node.outputs[0] == value and node.op_type not in NOT_TYPED_BY_INPUT:
+                at = 1 if "Conv" in node.op_type or "Gemm" in node.op_type else TYPED_BY.get(node.op_type, 0)
+                if at < len(node.inputs):
+                    found_type = self.dtype(home, node.inputs[at], depth + 1)
+                    if found_type:
+                        return found_type
+        stated = self._type(home, value)
+        return 0 if stated is None else stated.tensor_type.elem_type
+
+    def _type(self, graph: Graph, value: str) -> TypeProto | None:
+        """What shape inference, else value_info, says of a value that the model itself names."""
+        stated = self._stated.get(id(graph))
+        if stated is None:
+            stated = self._stated[id(graph)] = _stated_types(graph.proto)
+        if value in graph.inputs and value in stated:
+            return stated[value]
+        if graph.is_function or graph.parent is not None:
+            return stated.get(value)
+        if self._inferred is None:
+            self._inferred = self._infer()
+        return self._inferred.get(value) or stated.get(value)
+
+    def _infer(self) -> dict[str, TypeProto]:
+        """onnx's shape inference over the main graph, once; nothing where it fails."""
+        bare = ModelProto()
+        bare.CopyFrom(self.context.stored.proto)
+        del bare.graph.value_info[:]
+        try:
+            inferred = shape_inference.infer_shapes(bare, data_prop=True)
+        except Exception:  # noqa: BLE001  (the model may hold anything; without inference, fewer shapes are known)
+            return {}
+        return _stated_types(inferred.graph)
+
+
+def _stated_types(proto: GraphProto | FunctionProto) -> dict[str, TypeProto]:
+    if isinstance(proto, FunctionProto):
+        return {v.name: v.type for v in proto.value_info}
+    return {v.name: v.type for vs in (proto.value_info, proto.output, proto.input) for v in vs}
+
+
+def _dims(kind: TypeProto | None) -> Shape | None:
+    if kind is None or not kind.tensor_type.HasField("shape"):
+        return None
+    return np.asarray(
+        [d.dim_value if d.HasField("dim_value") else np.nan for d in kind.tensor_type.shape.dim], np.float64
+    )
+
+
+def _broadcast(shapes: list[Shape | None]) -> Shape | None:
+    """The shape of an elementwise result; a dim is known where the operands leave one possibility."""
+    out: Shape = np.ones(0)
+    for s in shapes:
+        if s is None:
+            return None
+        rank = max(len(s), len(out))
+        a, b = (np.concatenate([np.ones(rank - len(v)), v]) for v in (out, s))
+        out = np.where(a == 1, b, np.where((b == 1) | (b == a), a, np.where(np.isnan(a), b, np.where(np.isnan(b), a, np.nan))))
+    return out
