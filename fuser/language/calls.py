@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 from onnx import helper
 
 if TYPE_CHECKING:
-    from onnx import NodeProto
+    from collections.abc import Mapping
 
+    from onnx import FunctionProto, ModelProto, NodeProto
+
+    from fuser.language.operators import Key
     from fuser.language.text import Block, RuleText
 
 
@@ -34,6 +37,15 @@ class Pair:
     overload: str
     pattern: Call
     rewrite: Call
+
+
+@dataclass(frozen=True, eq=False)
+class Bench:
+    """What proves a rule: the calls of it in `main`, and every function of its file and the definitions."""
+
+    main: ModelProto
+    functions: Mapping[Key, FunctionProto]
+    pairs: tuple[Pair, ...]
 
 
 def pairs(text: RuleText) -> tuple[Pair, ...]:
@@ -61,12 +73,6 @@ def pairs(text: RuleText) -> tuple[Pair, ...]:
         for call in _calls(text, "where", block):
             _check_where(text, block, call, left)
     return tuple(found)
-
-
-def where_inputs(where: Block, pattern: Block, call: Call) -> list[str]:
-    """Return what `where` is called on beside a call of its pattern: its inputs are some of the pattern's."""
-    given = dict(zip(pattern.inputs, call.node.input, strict=False))
-    return [given.get(name, "") for name in where.inputs]
 
 
 def _calls(text: RuleText, domain: str, block: Block) -> list[Call]:
@@ -105,7 +111,9 @@ def _check_where(text: RuleText, pattern: Block, call: Call, calls: list[Call]) 
     where = next(f for f in text.functions if f.domain == "where" and f.title[6:] == pattern.title[8:])
     for other in calls:
         attributes = {name: value for name, value in other.attributes.items() if name in where.attributes}
-        if where_inputs(where, pattern, other) == list(call.node.input) and attributes == call.attributes:
+        given = dict(zip(pattern.inputs, other.node.input, strict=False))
+        inputs = [given.get(name, "") for name in where.inputs]
+        if inputs == list(call.node.input) and attributes == call.attributes:
             return
     raise text.main.refuse(
         f"no call of {pattern.title} has these inputs and attributes; give where those of the pattern",

@@ -65,11 +65,13 @@ def _check_signature(block: Block) -> None:
             f"attribute {attribute.name} of {block.title} has a type or a default; write just "
             f"<{attribute.name}>: defaults belong to the schema of the operator that takes the attribute"
         )
-    typed = block.inputs if block.domain == "pattern" else ()  # the matcher asks a pattern's inputs for their type
+    typed = (
+        block.inputs if block.domain == "pattern" else ()
+    )  # the matcher asks a pattern's inputs for their type
     for value in block.proto.value_info:
         if value.name not in typed:
             raise block.refuse(
-                f"{value.name} of {block.title} has a type, which nothing is matched against; write just the name"
+                f"{value.name} of {block.title} has a type, which would not be matched; write just the name"
             )
 
 

@@ -40,7 +40,7 @@ def check_file(text: RuleText) -> None:
     for block in text.functions:
         if block.imports.get("") != opset:
             raise block.refuse(
-                f"{block.title} imports opset {block.imports.get('', 'none')}, the header of the file {opset}; "
+                f"{block.title} imports opset {block.imports.get('', 'none')}, but its file {opset}; "
                 f'a file has one opset, so write opset_import: ["" : {opset}]'
             )
 
@@ -57,8 +57,8 @@ def check_partner(block: Block, functions: Mapping[Key, Block]) -> None:
         own, other = getattr(block, kind), getattr(partner, kind)
         if block.domain == "rewrite" and own != other:
             raise block.refuse(
-                f"{block.title} has {kind} ({', '.join(own)}) and {partner.title} (line {partner.lines.block}) "
-                f"has ({', '.join(other)}); give both the same names in the same order"
+                f"{block.title} has {kind} ({', '.join(own)}) and {partner.title} on line "
+                f"{partner.lines.block} has ({', '.join(other)}); give both the same names in the same order"
             )
         if block.domain == "where" and kind != "outputs":
             for name in own:

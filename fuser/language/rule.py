@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fuser.errors import ConfigError
 from fuser.language.body import Body, Ref, RuleNode, body_of
-from fuser.language.calls import pairs
+from fuser.language.calls import Bench, pairs
 from fuser.language.check import check_values
 from fuser.language.check_nodes import check_nodes, check_reference_types
 from fuser.language.check_rule import check_file, check_partner, check_pattern, functions_of
@@ -34,6 +34,7 @@ class RewriteRule:
     where: Body | None
     definitions: tuple[FunctionProto, ...]  # callees before callers
     file: Path
+    bench: Bench
 
     @property
     def id(self) -> str:
@@ -138,7 +139,10 @@ def _rules_of(text: RuleText, definitions: Mapping[Key, Block]) -> Iterator[Rewr
             check_pattern(block)
     check_values(text.main)
     check_nodes(text.main, Operators({**definitions, **functions}))
-    pairs(text)
+    calls = pairs(text)
+    protos = {
+        key: block.proto for key, block in {**definitions, **functions}.items() if block.proto is not None
+    }
     for (domain, name, overload), pattern in functions.items():
         if domain != "pattern":
             continue
@@ -152,6 +156,11 @@ def _rules_of(text: RuleText, definitions: Mapping[Key, Block]) -> Iterator[Rewr
             body_of(pattern),
             body_of(rewrite),
             body_of(where) if where else None,
-            tuple(proto for key in used if (proto := definitions[key].proto) is not None),
+            tuple(protos[key] for key in used),
             text.file,
+            Bench(
+                text.model,
+                protos,
+                tuple(pair for pair in calls if (pair.name, pair.overload) == (name, overload)),
+            ),
         )
