@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, TensorProto, helper
 
 
@@ -25,7 +26,7 @@ def chain(blocks: int, channels: int, kernel: int) -> ModelProto:
     ]
     slope = [helper.make_attribute("alpha", 0.1)]
 
-    def add_tensor(name: str, values: np.ndarray) -> None:
+    def add_tensor(name: str, values: NDArray[np.floating]) -> None:
         graph.initializer.append(
             TensorProto(
                 name=name,
