@@ -3,72 +3,90 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fuser.parity.result import OutputDifference, Verdict
 
-# Relative to the output's scale, by the coarsest type that weights pass through. A fused chain rounds its constants once
-# and its values in another order; these are some hundred units in the last place of float32, eight of float16.
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Relative to the output's scale, by the coarsest type that weights pass through. A fused chain rounds its
+# constants once and its values in another order; these are some hundred units in the last place of float32,
+# eight of float16.
 TOLERANCES = {"float64": 1e-9, "float32": 2e-5, "float16": 4e-3, "bfloat16": 2e-2}
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """``fixed``: the caller's, for every output alike; otherwise the type of the weights decided."""
+
+    value: float
+    fixed: bool = False
+
+    def of(self, dtype: str) -> float:
+        """The tolerance for an output of that type, which may be coarser than the weights."""
+        return self.value if self.fixed else max(self.value, TOLERANCES.get(dtype, 0.0))
+
+
 SMALLEST_SCALE = 1e-6
 BLOCK = 1 << 20  # elements held in float64 at a time
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def tolerance_for(dtype: str, base: float) -> float:
-    """``base``, or the tolerance of the output's own type where that is coarser."""
-    return max(base, TOLERANCES.get(dtype, 0.0))
-
-
 def compare(name: str, a: Array, b: Array, *, tolerance: float, draw: int = 0) -> OutputDifference:
     """Judge ``b`` against ``a``; ``tolerance`` is for floating-point types, see ``OutputDifference``."""
     a, b = np.asarray(a), np.asarray(b)
+    output = _Output(name, "string" if a.dtype.kind in "OSU" else a.dtype.name, tolerance, draw)
     if a.dtype != b.dtype or a.shape != b.shape:
         reason = f"A gives {_describe(a)}, B gives {_describe(b)}"
-        return _difference(name, a, "failed", reason, tolerance, draw)
+        return output.found("failed", reason)
     if not a.size:
-        return _difference(name, a, "inconclusive", "it has no element, so nothing was compared", tolerance, draw)
+        return output.found("inconclusive", "it has no element, so nothing was compared")
     if a.dtype.kind == "c":
         part = a.real.dtype
         a, b = np.ascontiguousarray(a).reshape(-1).view(part), np.ascontiguousarray(b).reshape(-1).view(part)
     if a.dtype.kind in "biu":
-        return _integers(name, a, b, draw)
+        return _integers(output, a, b)
     if a.dtype.kind in "OSU":
-        return _strings(name, a, b, draw)
-    return _floats(name, a, b, tolerance, draw)
+        return _strings(output, a, b)
+    return _floats(output, a, b)
 
 
 def _describe(array: Array) -> str:
     return f"{array.dtype.name}{list(array.shape)}"
 
 
-def _difference(
-    name: str,
-    a: Array,
-    verdict: Verdict,
-    reason: str,
-    tolerance: float,
-    draw: int,
-    *,
-    smallest: float | None = None,
-    measures: tuple[float | None, float | None, float | None, float | None] = (None, None, None, None),
-) -> OutputDifference:
-    max_abs, max_rel, cosine, snr_db = measures
-    dtype = "string" if a.dtype.kind in "OSU" else a.dtype.name
-    return OutputDifference(
-        name, dtype, max_abs, max_rel, cosine, snr_db, tolerance, smallest, verdict, reason, draw
-    )
+@dataclass(frozen=True)
+class _Output:
+    """What is known of an output before it is measured."""
+
+    name: str
+    dtype: str
+    tolerance: float
+    draw: int
+
+    def found(
+        self,
+        verdict: Verdict,
+        reason: str,
+        smallest: float | None = None,
+        measures: tuple[float | None, float | None, float | None, float | None] = (None, None, None, None),
+    ) -> OutputDifference:
+        """``measures``: max_abs, max_rel, cosine, snr_db."""
+        return OutputDifference(
+            self.name, self.dtype, *measures, self.tolerance, smallest, verdict, reason, self.draw
+        )
 
 
 def _index(a: Array, flat: int) -> str:
     return "[" + ", ".join(str(int(i)) for i in np.unravel_index(flat, a.shape)) + "]"
 
 
-def _integers(name: str, a: Array, b: Array, draw: int) -> OutputDifference:
+def _integers(output: _Output, a: Array, b: Array) -> OutputDifference:
     """Exact, but one unit of an 8-bit type: there, a rounding that goes the other way is a whole unit."""
     allowed = 1.0 if a.dtype.kind in "iu" and a.dtype.itemsize == 1 else 0.0
     wide = np.uint64  # wraps around, so the difference of any two 64-bit values is exact
@@ -85,21 +103,20 @@ def _integers(name: str, a: Array, b: Array, draw: int) -> OutputDifference:
         )
     relative = largest / max(1.0, abs(float(a.reshape(-1)[worst])))
     verdict: Verdict = "passed" if largest <= allowed else "failed"
-    return _difference(
-        name, a, verdict, reason, allowed, draw, smallest=largest, measures=(largest, relative, None, None)
-    )
+    return replace(output, tolerance=allowed).found(verdict, reason, largest, (largest, relative, None, None))
 
 
-def _strings(name: str, a: Array, b: Array, draw: int) -> OutputDifference:
+def _strings(output: _Output, a: Array, b: Array) -> OutputDifference:
+    output = replace(output, tolerance=0.0)
     differ = np.asarray(a != b).reshape(-1)
     if not differ.any():
-        return _difference(name, a, "passed", "equal", 0.0, draw, smallest=0.0)
+        return output.found("passed", "equal", 0.0)
     at = int(np.argmax(differ))
     reason = (
         f"{int(differ.sum())} of {a.size} values differ, first at {_index(a, at)}: "
         f"A {a.reshape(-1)[at]!r}, B {b.reshape(-1)[at]!r}"
     )
-    return _difference(name, a, "failed", reason, 0.0, draw)
+    return output.found("failed", reason)
 
 
 def _blocks(a: Array, b: Array) -> Iterator[tuple[int, Array, Array]]:
@@ -109,7 +126,7 @@ def _blocks(a: Array, b: Array) -> Iterator[tuple[int, Array, Array]]:
         yield start, flat_a[start:stop].astype(np.float64), flat_b[start:stop].astype(np.float64)
 
 
-def _floats(name: str, a: Array, b: Array, tolerance: float, draw: int) -> OutputDifference:
+def _floats(output: _Output, a: Array, b: Array) -> OutputDifference:
     scale, finite = 0.0, 0
     for start, x, y in _blocks(a, b):
         special = ~(np.isfinite(x) & np.isfinite(y))
@@ -119,13 +136,13 @@ def _floats(name: str, a: Array, b: Array, tolerance: float, draw: int) -> Outpu
             at = int(np.argmax(misplaced))
             where = _index(a, start + at)
             reason = f"NaN or infinity in different places: at {where} A is {x[at]:g}, B is {y[at]:g}"
-            return _difference(name, a, "failed", reason, tolerance, draw)
+            return output.found("failed", reason)
         kept = np.abs(x[~special])
         finite += kept.size
         scale = max(scale, float(kept.max(initial=0.0)))
     if not finite:
         reason = "every value is NaN or infinite, which is evidence of nothing"
-        return _difference(name, a, "inconclusive", reason, tolerance, draw)
+        return output.found("inconclusive", reason)
 
     scale = max(scale, SMALLEST_SCALE)
     smallest, worst, values = -1.0, 0, (0.0, 0.0)
@@ -135,43 +152,33 @@ def _floats(name: str, a: Array, b: Array, tolerance: float, draw: int) -> Outpu
             special = ~np.isfinite(x)
             x[special] = y[special] = 0.0
             # Everything in units of the scale, so that no square overflows.
-            x, y, gap = x / scale, y / scale, np.abs(x - y) / scale
-            size = np.abs(x)
+            gap = np.abs(x - y) / scale
+            size = np.abs(x) / scale
             needed = gap / (1.0 + size)
             at = int(np.argmax(needed))
             if needed[at] > smallest:
                 smallest, worst, values = float(needed[at]), start + at, (float(x[at]), float(y[at]))
             max_abs = max(max_abs, float(gap.max()) * scale)
             max_rel = max(max_rel, float((gap / np.maximum(size, 1e-3)).max()))
-            dot += float(x @ y)
-            power_a += float(x @ x)
-            power_b += float(y @ y)
+            dot += float((x / scale) @ (y / scale))
+            power_a += float(size @ size)
+            power_b += float(np.square(y / scale).sum())
             noise += float(gap @ gap)
         lengths = math.sqrt(power_a) * math.sqrt(power_b)
-        cosine = min(1.0, dot / lengths) if lengths else None
+        cosine = min(1.0, dot / lengths) if lengths and math.isfinite(lengths) else None
         snr_db = 10.0 * math.log10(power_a / noise) if noise and power_a and math.isfinite(noise) else None
-    if not max_abs:
+    if not smallest:
         reason = "equal"
     else:
         reason = (
-            f"worst at {_index(a, worst)}: A {values[0] * scale:.9g}, B {values[1] * scale:.9g}, "
-            f"on values up to {scale:.3g}"
+            f"worst at {_index(a, worst)}: A {values[0]:.9g}, B {values[1]:.9g}, on values up to {scale:.3g}"
         )
-    verdict: Verdict = "passed" if smallest <= tolerance else "failed"
-    return _difference(
-        name,
-        a,
-        verdict,
-        reason,
-        tolerance,
-        draw,
-        smallest=smallest,
-        measures=(max_abs, max_rel, cosine, snr_db),
-    )
+    verdict: Verdict = "passed" if smallest <= output.tolerance else "failed"
+    return output.found(verdict, reason, smallest, (max_abs, max_rel, cosine, snr_db))
 
 
 def worst_first(difference: OutputDifference) -> tuple[int, float]:
-    """Sort key that puts the gravest difference last: failed over passed over not compared, then by how far."""
+    """Sort key, the gravest last: failed over passed over not compared, then by how far."""
     rank = {"inconclusive": 0, "passed": 1, "failed": 2}[difference.verdict]
     needed = difference.smallest_tolerance
     if needed is None:

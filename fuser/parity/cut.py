@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import onnx_graphsurgeon as gs
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper
 
-from fuser.parity.result import Site
 from fuser.parity.scopes import Scope, bound_attributes, calls, region, scopes
 from fuser.parity.source import Source, all_nodes, subgraphs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from fuser.parity.result import Site
 
 
 class CutError(Exception):
@@ -37,17 +41,19 @@ class Cutter:
         scope = self.scopes.get(site.graph)
         if scope is None:
             raise CutError(f"{self.source.label} has no graph {site.graph!r}")
-        weights = self._arguments(scope, border)
+        weights = self._arguments(scope)
         border = [name for name in border if name not in weights]
         found = region(scope, site.output, [*border, *weights])
         if found.missing:
             raise CutError(f"{self.source.label} has no value {found.missing[0]!r}")
-        nodes = [self.scopes[path].nodes[index] for path, index in found.nodes]
+        nodes = [self.source.inline(self.scopes[path].nodes[index]) for path, index in found.nodes]
         if scope.function is not None:
             nodes = [self._bound(node, scope) for node in nodes]
         model = self._model(scope, nodes)
         initializers = [*found.initializers.values()]
-        initializers = [tensor for tensor in initializers if tensor.name not in weights] + list(weights.values())
+        initializers = [tensor for tensor in initializers if tensor.name not in weights] + list(
+            weights.values()
+        )
         model.graph.initializer.extend(self.source.inline(tensor) for tensor in initializers)
         return _isolate(model, [*border, *(name for name in found.free if name not in weights)], site.output)
 
@@ -63,22 +69,20 @@ class Cutter:
         model.functions.extend(_needed(proto, nodes))
         return model
 
-    def _arguments(self, scope: Scope, border: Sequence[str]) -> dict[str, TensorProto]:
+    def _arguments(self, scope: Scope) -> dict[str, TensorProto]:
         """In a function: the constants its first call passes, under the names they have inside."""
-        del border
         function = scope.function
         if function is None:
             return {}
-        for at, call in calls(self.scopes, function):
-            weights = {}
-            for formal, actual in zip(function.input, call.input, strict=False):
-                tensor = _constant(at, actual)
-                if tensor is not None:
-                    copy = self.source.inline(tensor)
-                    copy.name = formal
-                    weights[formal] = copy
-            return weights
-        return {}
+        at, call = next(calls(self.scopes, function), (scope, NodeProto()))
+        weights = {}
+        for formal, actual in zip(function.input, call.input, strict=False):
+            tensor = _constant(at, actual)
+            if tensor is not None:
+                copy = self.source.inline(tensor)
+                copy.name = formal
+                weights[formal] = copy
+        return weights
 
     def _bound(self, node: NodeProto, scope: Scope) -> NodeProto:
         """The node with the function's attributes filled in."""
@@ -153,7 +157,8 @@ def _isolate(model: ModelProto, inputs: Sequence[str], output: str) -> ModelProt
 def _check_same_nodes(before: ModelProto, after: ModelProto) -> None:
     def shape(model: ModelProto) -> list[tuple[str, str, tuple[str, ...], tuple[str, ...], int]]:
         return [
-            (n.domain, n.op_type, tuple(n.input), tuple(n.output), len(list(subgraphs(n)))) for n in model.graph.node
+            (n.domain, n.op_type, tuple(n.input), tuple(n.output), len(list(subgraphs(n))))
+            for n in model.graph.node
         ]
 
     if shape(before) != shape(after):

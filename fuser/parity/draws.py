@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,39 +27,56 @@ class Ran:
     outputs: Outputs
 
 
-# In the order they are drawn. Ties and zeros come second, so that the usual three draws have them; magnitudes stay
-# within what float16 multiplies and sums.
+# In the order they are drawn. Ties and zeros come second, so that the usual three draws have them; magnitudes
+# stay within what float16 multiplies and sums.
 KINDS = ("normal", "sparse", "wide", "large", "tiny")
 UNIT = "unit"  # 0 to 1: for models that take logarithms or roots of their input
 
 
-def drawn(
-    specs: Sequence[InputSpec],
-    run: Run,
-    *,
-    draws: int,
-    seed: int,
-    given: Mapping[str, Sequence[int]],
-    overrides: Mapping[str, Array],
-) -> list[Ran]:
+@dataclass(frozen=True)
+class Plan:
+    """What to draw. ``given`` fixes shapes by input; ``overrides`` are weights that a caller may replace."""
+
+    specs: Sequence[InputSpec]
+    draws: int
+    seed: int
+    given: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    overrides: Mapping[str, Array] = field(default_factory=dict)
+
+    def feed(self, kind: str, index: int, setting: Setting) -> dict[str, Array]:
+        """One array per input; the same arguments give the same arrays."""
+        shapes = resolve(self.specs, self.given, setting)
+        return {
+            spec.name: _array(
+                spec, shapes[spec.name], kind, _Source(self.seed, index, position, setting.ints)
+            )
+            for position, spec in enumerate(self.specs)
+        }
+
+    def replaced(self, index: int) -> dict[str, Array]:
+        """Other values for weights a caller may override, of the same sign and near in size."""
+        rng = np.random.default_rng([self.seed, index, len(self.specs)])
+        return {
+            name: np.asarray(array * rng.uniform(0.7, 1.3, array.shape)).astype(array.dtype)
+            for name, array in self.overrides.items()
+        }
+
+
+def drawn(plan: Plan, run: Run) -> list[Ran]:
     """Draw inputs and run model A on them. Raises the first EngineError when no shape made it run.
 
     The batch alternates between 1 and 2 where it is free and the model runs with both.
     """
-    setting, first = _first(specs, run, seed, given)
+    setting, first = _first(plan, run)
     found = [first]
-    batches = BATCHES if has_free_batch(specs, given) else BATCHES[:1]
-    for index in range(1, draws):
-        preferred = Setting(batches[index % len(batches)], setting.size, setting.rank, setting.ints)
-        replaced = _overridden(overrides, seed, index) if index % 2 else {}
+    batches = BATCHES if has_free_batch(plan.specs, plan.given) else BATCHES[:1]
+    for index in range(1, plan.draws):
+        preferred = replace(setting, batch=batches[index % len(batches)])
+        replaced = plan.replaced(index) if index % 2 else {}
         tries = [(preferred, replaced), (preferred, {}), (setting, {})]
-        ran = _try(specs, run, seed, given, index, KINDS[index % len(KINDS)], tries)
-        if ran is not None:
-            found.append(ran)
+        found += _try(plan, run, KINDS[index % len(KINDS)], index, tries)
     if not any(_finite(array) for ran in found for array in ran.outputs.values()):
-        ran = _try(specs, run, seed, given, draws, UNIT, [(setting, {})])
-        if ran is not None:
-            found.append(ran)
+        found += _try(plan, run, UNIT, plan.draws, [(setting, {})])
     return found
 
 
@@ -72,79 +90,68 @@ def supplied(feeds: Sequence[Mapping[str, Array]], run: Run) -> list[Ran]:
     return found
 
 
-def _first(
-    specs: Sequence[InputSpec], run: Run, seed: int, given: Mapping[str, Sequence[int]]
-) -> tuple[Setting, Ran]:
+def _first(plan: Plan, run: Run) -> tuple[Setting, Ran]:
     first: EngineError | None = None
-    for setting in settings(specs, given):
-        feed = feeds(specs, resolve(specs, given, setting), KINDS[0], seed, 0, setting.ints)
+    for setting in settings(plan.specs, plan.given):
         try:
-            outputs = run(feed)
-        except EngineError as error:
+            return setting, _run(plan, run, KINDS[0], 0, setting, {})
+        except EngineError as error:  # noqa: PERF203 - trying is the point
             first = first or error
-            continue
-        return setting, Ran(_draw(specs, KINDS[0], seed, feed, setting, given), feed, outputs)
     raise first or EngineError("its inputs have too many elements to draw: give inputs or shapes")
 
 
 def _try(
-    specs: Sequence[InputSpec],
-    run: Run,
-    seed: int,
-    given: Mapping[str, Sequence[int]],
-    index: int,
-    kind: str,
-    tries: Sequence[tuple[Setting, Mapping[str, Array]]],
-) -> Ran | None:
+    plan: Plan, run: Run, kind: str, index: int, tries: Sequence[tuple[Setting, Mapping[str, Array]]]
+) -> list[Ran]:
     for setting, replaced in tries:
-        feed = feeds(specs, resolve(specs, given, setting), kind, seed, index, setting.ints)
-        feed.update(replaced)
         try:
-            return Ran(_draw(specs, kind, seed, feed, setting, given), feed, run(feed))
-        except EngineError:
+            return [_run(plan, run, kind, index, setting, replaced)]
+        except EngineError:  # noqa: PERF203 - trying is the point
             continue
-    return None
+    return []
 
 
-def _draw(
-    specs: Sequence[InputSpec],
-    kind: str,
-    seed: int,
-    feed: Mapping[str, Array],
-    setting: Setting,
-    given: Mapping[str, Sequence[int]],
-) -> Draw:
-    batch = setting.batch if has_free_batch(specs, given) else None
-    return Draw(kind, seed, batch, tuple((name, tuple(array.shape)) for name, array in feed.items()))
+def _run(  # noqa: PLR0917 - what makes one run
+    plan: Plan, run: Run, kind: str, index: int, setting: Setting, replaced: Mapping[str, Array]
+) -> Ran:
+    feed = {**plan.feed(kind, index, setting), **replaced}
+    batch = setting.batch if has_free_batch(plan.specs, plan.given) else None
+    shapes = tuple((name, tuple(array.shape)) for name, array in feed.items())
+    return Ran(Draw(kind, plan.seed, batch, shapes), feed, run(feed))
 
 
-def feeds(
-    specs: Sequence[InputSpec], shapes: Mapping[str, tuple[int, ...]], kind: str, seed: int, index: int, ints: str
-) -> dict[str, Array]:
-    """One array per input; the same arguments give the same arrays."""
-    return {
-        spec.name: _array(spec, shapes[spec.name], kind, np.random.default_rng([seed, index, position]), ints, index)
-        for position, spec in enumerate(specs)
-    }
+@dataclass(frozen=True)
+class _Source:
+    """Where one array's values come from."""
+
+    seed: int
+    index: int
+    position: int
+    ints: str
+
+    @property
+    def rng(self) -> np.random.Generator:
+        return np.random.default_rng([self.seed, self.index, self.position])
 
 
-def _array(
-    spec: InputSpec, shape: tuple[int, ...], kind: str, rng: np.random.Generator, ints: str, index: int
-) -> Array:
-    dtype = spec.dtype
+def _array(spec: InputSpec, shape: tuple[int, ...], kind: str, source: _Source) -> Array:
+    dtype, rng = spec.dtype, source.rng
     if dtype.kind == "b":
         # A lone boolean steers an If: the draws take both branches.
-        lone = int(np.prod(shape)) == 1
-        return np.full(shape, index % 2 == 0) if lone else np.asarray(rng.random(shape) < 0.5)
+        lone = math.prod(shape) == 1
+        return np.full(shape, source.index % 2 == 0) if lone else np.asarray(rng.random(shape) < 0.5)
     if dtype.kind == "O":
         return np.asarray(rng.choice(np.array(["a", "b", "fuser", ""], dtype=object), shape), dtype=object)
     if dtype.kind in "iu":
-        return _integers(dtype, shape, kind, rng, ints)
+        return _integers(dtype, shape, kind, rng, source.ints)
     return _floats(shape, kind, rng).astype(dtype)
 
 
-def _integers(dtype: np.dtype[Any], shape: tuple[int, ...], kind: str, rng: np.random.Generator, ints: str) -> Array:
-    """Small and not negative, since they may be indices, lengths or counts; an 8-bit image takes its whole range."""
+def _integers(
+    dtype: np.dtype[Any], shape: tuple[int, ...], kind: str, rng: np.random.Generator, ints: str
+) -> Array:
+    """Small and not negative, since they may be indices, lengths or counts; an 8-bit image takes its whole
+    range."""
     if ints == "small" and dtype.itemsize == 1 and len(shape) >= 3:
         info = np.iinfo(dtype)
         return np.asarray(rng.integers(info.min, info.max, shape, endpoint=True)).astype(dtype)
@@ -166,12 +173,6 @@ def _floats(shape: tuple[int, ...], kind: str, rng: np.random.Generator) -> Arra
             return np.asarray(rng.standard_normal(shape) * 1e-3)
         case _:
             return np.asarray(rng.random(shape))
-
-
-def _overridden(overrides: Mapping[str, Array], seed: int, index: int) -> dict[str, Array]:
-    """Other values for weights a caller may override, of the same sign and near in size."""
-    rng = np.random.default_rng([seed, index, len(overrides)])
-    return {name: (array * rng.uniform(0.7, 1.3, array.shape)).astype(array.dtype) for name, array in overrides.items()}
 
 
 def _finite(array: Array) -> bool:

@@ -6,7 +6,7 @@ import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
@@ -14,14 +14,19 @@ from google.protobuf.message import DecodeError
 from onnx import TensorProto, numpy_helper
 
 from fuser.errors import ConfigError
-from fuser.parity.source import Array, InputSpec
+
+if TYPE_CHECKING:
+    from fuser.parity.source import Array, InputSpec
 
 
-def read_inputs(given: str | Path | Mapping[str, Array], specs: Sequence[InputSpec]) -> list[dict[str, Array]]:
-    """One or more sets of arrays that fit the model's inputs. Raises ConfigError with what does not and the fix.
+def read_inputs(
+    given: str | Path | Mapping[str, Array], specs: Sequence[InputSpec]
+) -> list[dict[str, Array]]:
+    """One or more sets of arrays that fit the model's inputs. Raises ConfigError with what does not and the
+    fix.
 
-    A folder may be one test_data_set or hold several. Expected outputs in it are not read: A says what is right.
-    Arrays are converted to the input's type within floats and within integers, where the values stay.
+    A folder may be one test_data_set or hold several. Expected outputs in it are not read: A says what is
+    right. Arrays are converted to the input's type within floats and within integers, where the values stay.
     """
     if isinstance(given, Mapping):
         return [_fit(dict(given), specs, "the inputs")]
@@ -39,7 +44,9 @@ def read_inputs(given: str | Path | Mapping[str, Array], specs: Sequence[InputSp
         case ".pb":
             arrays = {_only(specs, path): _tensor(path)[1]}
         case _:
-            raise ConfigError(f"{path} is none of .npz, .npy, .pb and a test_data_set folder: convert it to one")
+            raise ConfigError(
+                f"{path} is none of .npz, .npy, .pb and a test_data_set folder: convert it to one"
+            )
     return [_fit(arrays, specs, str(path))]
 
 
@@ -50,14 +57,18 @@ def _npz(path: Path) -> dict[str, Array]:
                 raise ConfigError(f"{path} is a .npy file by another name: rename it")
             return {name: file[name] for name in file.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise ConfigError(f"{path} can't be read ({_line(error)}): write it with numpy.savez(file, NAME=array)") from None
+        raise ConfigError(
+            f"{path} can't be read ({_line(error)}): write it with numpy.savez(file, NAME=array)"
+        ) from None
 
 
 def _npy(path: Path) -> Array:
     try:
         array = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise ConfigError(f"{path} can't be read ({_line(error)}): write it with numpy.save(file, array)") from None
+        raise ConfigError(
+            f"{path} can't be read ({_line(error)}): write it with numpy.save(file, array)"
+        ) from None
     if not isinstance(array, np.ndarray):
         raise ConfigError(f"{path} is a .npz file by another name: rename it")
     return array
@@ -70,7 +81,7 @@ def _tensor(path: Path) -> tuple[str, Array]:
         return tensor.name, numpy_helper.to_array(tensor)
     except (OSError, ValueError, TypeError, DecodeError, onnx.checker.ValidationError) as error:
         raise ConfigError(
-            f"{path} can't be read as a TensorProto ({_line(error)}): write it with onnx.numpy_helper.from_array"
+            f"{path} can't be read as a TensorProto ({_line(error)}): write it with onnx.numpy_helper"
         ) from None
 
 
@@ -98,7 +109,7 @@ def _folder(folder: Path, specs: Sequence[InputSpec]) -> dict[str, Array]:
 def _only(specs: Sequence[InputSpec], path: Path) -> str:
     if len(specs) != 1:
         raise ConfigError(
-            f"{path} holds one array but the model takes {_names(specs)}: give a .npz file with an array for each"
+            f"{path} holds one array but the model takes {_names(specs)}: give a .npz file with all"
         )
     return specs[0].name
 
@@ -117,10 +128,13 @@ def _fit(arrays: dict[str, Array], specs: Sequence[InputSpec], where: str) -> di
 def _convert(array: Array, spec: InputSpec, where: str) -> Array:
     dims, want = spec.dims, spec.dtype
     if dims is not None and (
-        len(dims) != array.ndim or any(isinstance(d, int) and d != s for d, s in zip(dims, array.shape, strict=True))
+        len(dims) != array.ndim
+        or any(isinstance(d, int) and d != s for d, s in zip(dims, array.shape, strict=True))
     ):
         text = ", ".join("?" if d is None else str(d) for d in dims)
-        raise ConfigError(f"{where}: {spec.name} has shape {list(array.shape)} but the model takes [{text}]: reshape it")
+        raise ConfigError(
+            f"{where}: {spec.name} has shape {list(array.shape)} but the model takes [{text}]: reshape it"
+        )
     if array.dtype == want:
         return array
     if want.kind == "O" and array.dtype.kind in "SU":

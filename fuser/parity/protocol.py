@@ -1,18 +1,21 @@
-"""Frames between the check and its worker: a JSON header, then the arrays' bytes. Nothing in them can run code.
+"""Frames between the check and its worker: a JSON header, then the arrays' bytes. Nothing in them can run
+code.
 
-A frame is an 8-byte little-endian length, that many bytes of JSON, and the arrays in the header's order. Strings are a
-JSON list. Types are numpy's names, those of ml_dtypes (bfloat16) included.
+A frame is an 8-byte little-endian length, that many bytes of JSON, and the arrays in the header's order.
+Strings are a JSON list. Types are numpy's names, those of ml_dtypes (bfloat16) included.
 """
 
 from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _LENGTH = struct.Struct("<Q")

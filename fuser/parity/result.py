@@ -23,11 +23,12 @@ class Draw:
 class OutputDifference:
     """How far one output of B is from A's, on the draw where it is furthest.
 
-    Floating point: an element passes when ``|a - b| <= tolerance * (scale + |a|)``, ``scale`` the largest finite ``|a|``
-    of the output (at least 1e-6). ``smallest_tolerance`` is the least tolerance that would pass. ``max_rel`` is relative
-    to ``|a|``, but to no less than a thousandth of the scale. ``snr_db`` is None when nothing differs.
-    Integers, booleans and strings: ``tolerance`` and ``smallest_tolerance`` are in units of the value.
-    A measure is None where it does not exist: the shapes differ, NaN stands elsewhere, there is nothing to compare.
+    Floating point: an element passes when ``|a - b| <= tolerance * (scale + |a|)``, ``scale`` the largest
+    finite ``|a|`` of the output (at least 1e-6). ``smallest_tolerance`` is the least tolerance that would pass. ``max_rel``
+    is relative to ``|a|``, but to no less than a thousandth of the scale. ``snr_db`` is None when nothing
+    differs. Integers, booleans and strings: ``tolerance`` and ``smallest_tolerance`` are in units of the
+    value. A measure is None where it does not exist: the shapes differ, NaN stands elsewhere, there is
+    nothing to compare.
     """
 
     name: str
@@ -47,10 +48,10 @@ class OutputDifference:
 class Site:
     """A fused place. The values at its border have the same names in A and in B.
 
-    ``graph`` is "" for the main graph; "if_node/then_branch" for a body (the node's name, or its first output, then the
-    attribute); "function domain::name" or "function domain::name:overload" for a model-local function.
-    ``inputs`` are the values that enter, ``output`` the one that leaves, ``op`` the operator B has there and ``nodes``
-    the nodes of A it stands for.
+    ``graph`` is "" for the main graph; "if_node/then_branch" for a body (the node's name, or its first
+    output, then the attribute); "function domain::name" or "function domain::name:overload" for a model-local
+    function. ``inputs`` are the values that enter, ``output`` the one that leaves, ``op`` the operator B has
+    there and ``nodes`` the nodes of A it stands for.
     """
 
     graph: str
@@ -60,6 +61,7 @@ class Site:
     nodes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        """As a sentence names it."""
         where = f" in {self.graph}" if self.graph else ""
         return f"{self.op} at {self.output!r}{where}"
 
@@ -68,8 +70,9 @@ class Site:
 class SiteDifference:
     """What is known about one site.
 
-    ``alone`` says whether the site was cut out and judged by itself; otherwise the verdict is the whole model's.
-    ``negatives`` is the share of negative values at its output in A, over all draws: at 0.0 the slope was never used.
+    ``alone`` says whether the site was cut out and judged by itself; otherwise the verdict is the whole
+    model's. ``negatives`` is the share of negative values at its output in A, over all draws: at 0.0 the
+    slope was never used.
     """
 
     site: Site
@@ -93,7 +96,7 @@ class Parity:
     guilty: tuple[Site, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Only dicts, lists, strings, booleans, None and finite numbers (an infinite measure becomes None)."""
+        """Dicts, lists, strings, booleans, None and finite numbers (an infinite measure becomes None)."""
         found = _plain(asdict(self))
         for draw in found["draws"]:
             draw["shapes"] = dict(draw["shapes"])

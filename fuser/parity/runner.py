@@ -1,4 +1,5 @@
-"""The client of the worker process: starts it, watches its time and memory, and turns its death into a sentence."""
+"""The client of the worker process: starts it, watches its time and memory, and turns its death into a
+sentence."""
 
 from __future__ import annotations
 
@@ -9,28 +10,33 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from fuser.parity.protocol import Array, read_frame, write_frame
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 Engine = Literal["onnxruntime", "reference"]
 
-# The child gets this process's import path, not its own idea of one: whatever `fuser`, `onnx` and `onnxruntime` the
-# caller would import is what the worker imports, and a folder named `onnx` where the user stands is not.
+# The child gets this process's import path, not its own idea of one: whatever `fuser`, `onnx` and
+# `onnxruntime` the caller would import is what the worker imports, and a folder named `onnx` where the user
+# stands is not.
 _START = "import sys; sys.path[:] = sys.argv[1:]; from fuser.parity.worker import main; sys.exit(main())"
 _POLL = 0.02  # seconds
 
 
 class EngineError(Exception):
-    """The engine refused: it could not load the model or run it on these inputs. The text is its first line."""
+    """The engine could not load the model or run it on these inputs. The text is its first line."""
 
 
 class WorkerDiedError(Exception):
     """The worker is gone. ``limit`` tells whether a limit of ours ended it."""
 
     def __init__(self, text: str, *, limit: bool) -> None:
+        """``text`` says how it ended."""
         super().__init__(text)
         self.limit = limit
 
@@ -43,19 +49,23 @@ def memory_default() -> int:
 class Worker:
     """One child process at a time, restarted after a death. A context manager.
 
-    ``timeout``: seconds that one load or one run may take. ``memory``: bytes of resident memory of its own (mapped
-    files don't count). RLIMIT_AS would count address space, of which onnxruntime reserves far more than it uses.
+    ``timeout``: seconds that one load or one run may take. ``memory``: bytes of resident memory of its own
+    (mapped files don't count). RLIMIT_AS would count address space, of which onnxruntime reserves far more
+    than it uses.
     """
 
     def __init__(self, timeout: float, memory: int) -> None:
+        """Nothing starts yet."""
         self.timeout, self.memory = timeout, memory
         self._process: subprocess.Popen[bytes] | None = None
         self._messages: Any = None
 
     def __enter__(self) -> Worker:
+        """The process starts with the first request."""
         return self
 
     def __exit__(self, *_: object) -> None:
+        """No process is left behind."""
         self.close()
 
     def load(self, engine: Engine, path: Path) -> str:
@@ -95,7 +105,9 @@ class Worker:
             stderr=self._messages,
         )
 
-    def _ask(self, request: dict[str, Any], arrays: Mapping[str, Array]) -> tuple[dict[str, Any], dict[str, Array]]:
+    def _ask(
+        self, request: dict[str, Any], arrays: Mapping[str, Array]
+    ) -> tuple[dict[str, Any], dict[str, Array]]:
         process = self._process = self._process or self._start()
         if process.stdin is None or process.stdout is None:
             raise AssertionError("the worker has pipes")
@@ -164,7 +176,9 @@ def resident(pid: int) -> int:
         pass
     if sys.platform != "darwin":
         return 0
-    found = subprocess.run(["/bin/ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    found = subprocess.run(
+        ["/bin/ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
     return int(found.stdout.strip() or 0) * 1024
 
 
@@ -176,7 +190,5 @@ def _signal_name(number: int) -> str:
 
 
 def _close(stream: Any) -> None:
-    try:
+    with suppress(OSError):  # a broken pipe still holds what was not written
         stream.close()
-    except OSError:  # a broken pipe still holds what was not written
-        pass

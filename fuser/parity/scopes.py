@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
+from typing import TYPE_CHECKING
 
 from fuser.parity.source import subgraphs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 
 @dataclass(frozen=True)
 class Scope:
-    """One graph, body or function. ``producers`` gives the index of the node that makes a value."""
+    """One graph, body or function (then ``graph`` is None). ``producers``: the index of the node that makes a
+    value."""
 
     path: str
     nodes: Sequence[NodeProto]
@@ -21,6 +25,7 @@ class Scope:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     parent: Scope | None
+    graph: GraphProto | None
     function: FunctionProto | None
 
     @property
@@ -48,7 +53,7 @@ def scopes(model: ModelProto) -> dict[str, Scope]:
         path = f"{name}:{function.overload}" if function.overload else name
         inputs, outputs = tuple(function.input), tuple(function.output)
         pending.append(
-            Scope(path, function.node, _producers(function.node), {}, inputs, outputs, None, function)
+            Scope(path, function.node, _producers(function.node), {}, inputs, outputs, None, None, function)
         )
     while pending:
         scope = pending.pop()
@@ -65,7 +70,9 @@ def _graph(path: str, graph: GraphProto, parent: Scope | None, function: Functio
     initializers = {tensor.name: tensor for tensor in graph.initializer}
     inputs = tuple(value.name for value in graph.input if value.name not in initializers)
     outputs = tuple(value.name for value in graph.output)
-    return Scope(path, graph.node, _producers(graph.node), initializers, inputs, outputs, parent, function)
+    return Scope(
+        path, graph.node, _producers(graph.node), initializers, inputs, outputs, parent, graph, function
+    )
 
 
 def _producers(nodes: Sequence[NodeProto]) -> dict[str, int]:
@@ -131,7 +138,11 @@ def calls(found: Mapping[str, Scope], function: FunctionProto) -> Iterator[tuple
     """The nodes that call a function, with where they stand."""
     for scope in found.values():
         for node in scope.nodes:
-            if (node.domain, node.op_type, node.overload) == (function.domain, function.name, function.overload):
+            if (node.domain, node.op_type, node.overload) == (
+                function.domain,
+                function.name,
+                function.overload,
+            ):
                 yield scope, node
 
 

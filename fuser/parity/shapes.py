@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-
-from onnx import GraphProto, NodeProto
+from typing import TYPE_CHECKING
 
 from fuser.errors import ConfigError
 from fuser.parity.source import Dim, InputSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from onnx import GraphProto, NodeProto
 
 # Tried in this order until the model runs; small ones first, then what image models are built for.
 SIZES = (8, 16, 32, 64, 224, 1, 2, 4, 3, 128, 256, 299, 416, 512, 640)
@@ -19,7 +22,19 @@ MOST_ELEMENTS = 1 << 24
 
 # Operators whose output has the shape of their first input.
 _ELEMENTWISE = {
-    *("Abs", "Cast", "Clip", "Dropout", "Elu", "Erf", "Exp", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu"),
+    *(
+        "Abs",
+        "Cast",
+        "Clip",
+        "Dropout",
+        "Elu",
+        "Erf",
+        "Exp",
+        "HardSigmoid",
+        "HardSwish",
+        "Identity",
+        "LeakyRelu",
+    ),
     *("Neg", "Relu", "Selu", "Sigmoid", "Softplus", "Softsign", "Sqrt", "Tanh"),
 }
 
@@ -39,7 +54,9 @@ def check_given(specs: Sequence[InputSpec], given: Mapping[str, Sequence[int]]) 
     known = {spec.name: spec for spec in specs}
     for name, shape in given.items():
         if name not in known:
-            raise ConfigError(f"there is no input {name!r} to give a shape: the inputs are {', '.join(known)}")
+            raise ConfigError(
+                f"there is no input {name!r} to give a shape: the inputs are {', '.join(known)}"
+            )
         dims = known[name].dims
         if any(d < 0 for d in shape):
             raise ConfigError(f"the shape {list(shape)} of input {name!r} has a negative dimension")
@@ -48,7 +65,9 @@ def check_given(specs: Sequence[InputSpec], given: Mapping[str, Sequence[int]]) 
             or any(isinstance(d, int) and d != s for d, s in zip(dims, shape, strict=True))
         ):
             text = ", ".join("?" if d is None else str(d) for d in dims)
-            raise ConfigError(f"input {name!r} is [{text}], which {list(shape)} does not fit: give another shape")
+            raise ConfigError(
+                f"input {name!r} is [{text}], which {list(shape)} does not fit: give another shape"
+            )
 
 
 def settings(specs: Sequence[InputSpec], given: Mapping[str, Sequence[int]]) -> Iterator[Setting]:
@@ -95,7 +114,8 @@ def resolve(
         dims: tuple[Dim, ...] = spec.dims if spec.dims is not None else (None,) * setting.rank
         filled = InputSpec(spec.name, spec.elem_type, dims)
         shapes[spec.name] = tuple(
-            d if isinstance(d, int) else bound.get(_symbol(filled, axis), setting.size) for axis, d in enumerate(dims)
+            d if isinstance(d, int) else bound.get(_symbol(filled, axis), setting.size)
+            for axis, d in enumerate(dims)
         )
     return shapes
 
@@ -105,7 +125,8 @@ def _free(spec: InputSpec) -> list[tuple[int, Dim]]:
 
 
 def _symbol(spec: InputSpec, axis: int) -> str:
-    """The first dimension is the batch, and so is what is called so; other anonymous dimensions are their own."""
+    """The first dimension is the batch, and so is what is called so; other anonymous dimensions are their
+    own."""
     d = (spec.dims or ())[axis]
     if axis == 0 or (isinstance(d, str) and "batch" in d.lower()):
         return BATCH
@@ -139,7 +160,9 @@ def dims_from_weights(graph: GraphProto) -> dict[str, tuple[Dim, ...]]:
     return known
 
 
-def _input_dims(node: NodeProto, weights: Mapping[str, tuple[int, ...]]) -> tuple[Dim, ...] | None:
+def _input_dims(  # noqa: PLR0911 - one line per operator
+    node: NodeProto, weights: Mapping[str, tuple[int, ...]]
+) -> tuple[Dim, ...] | None:
     weight = weights.get(node.input[1]) if len(node.input) > 1 else None
     if weight is None:
         return None
@@ -157,5 +180,4 @@ def _input_dims(node: NodeProto, weights: Mapping[str, tuple[int, ...]]) -> tupl
             return (inner, None) if attributes.get("transA") else (None, inner)
         case "BatchNormalization":
             return None, weight[0], None, None
-        case _:
-            return None
+    return None

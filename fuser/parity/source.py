@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
-from google.protobuf.message import DecodeError
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
-from fuser.errors import ModelError
+from fuser import storage
 from fuser.parity.compare import TOLERANCES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from fuser.storage import StoredModel
 
 Dim = int | str | None  # fixed, a symbol, or anonymous
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -44,67 +47,60 @@ class InputSpec:
 
 @dataclass(frozen=True)
 class Source:
-    """``proto`` holds no external data; ``path`` is the whole model."""
+    """``path`` is the whole model, ``stored`` what is looked at."""
 
     label: str
     path: Path
-    proto: ModelProto
+    stored: StoredModel
+
+    @property
+    def proto(self) -> ModelProto:
+        """The skeleton: large tensors are marked, and found through ``stored.weights``."""
+        return self.stored.proto
 
     @property
     def nbytes(self) -> int:
         """Size of the model, external data included."""
-        external = {
-            entry.value
-            for tensor in self.proto.graph.initializer
-            for entry in tensor.external_data
-            if entry.key == "location"
-        }
-        files = [self.path, *(self.path.parent / name for name in external)]
-        return sum(file.stat().st_size for file in files if file.exists())
+        return self.path.stat().st_size + sum(file.nbytes for file in self.stored.weights.sources.values())
 
-    def values(self, tensor: TensorProto) -> Array:
-        """The tensor as an array, read from beside the model if it is external."""
-        return numpy_helper.to_array(tensor, str(self.path.parent))
-
-    def inline(self, tensor: TensorProto) -> TensorProto:
-        """A copy that holds its own data."""
-        copy = TensorProto()
-        copy.CopyFrom(tensor)
-        if tensor.data_location == TensorProto.EXTERNAL:
-            onnx.external_data_helper.load_external_data_for_tensor(copy, str(self.path.parent))
-            copy.data_location = TensorProto.DEFAULT
-            del copy.external_data[:]
+    def inline(self, node_or_tensor: NodeProto | TensorProto) -> NodeProto | TensorProto:
+        """A copy that holds all of its data."""
+        copy = type(node_or_tensor)()
+        copy.CopyFrom(node_or_tensor)
+        inside = [copy] if isinstance(copy, TensorProto) else [*_attribute_tensors(copy)]
+        for tensor in inside:
+            payload = self.stored.weights.payload(tensor)
+            if payload is not None:
+                self.stored.weights.detach(tensor)
+                tensor.raw_data = b"".join(payload.chunks())
         return copy
 
 
 def open_model(model: str | Path | ModelProto, label: str, folder: Path) -> Source:
-    """Take a path as it is; write a model in memory to ``folder``. Raises ModelError when it can't be read."""
-    if isinstance(model, ModelProto):
-        path = folder / f"{label}.onnx"
-        save(model, path)
-        return Source(label, path, model)
-    path = Path(model)
-    try:
-        proto = onnx.load(path, load_external_data=False)
-    except FileNotFoundError:
-        raise ModelError(f"{path} does not exist: check the path") from None
-    except OSError as error:
-        raise ModelError(f"{path} can't be read: {error.strerror}") from None
-    except DecodeError:
-        raise ModelError(f"{path} is no ONNX model, or only a part of one: export or copy it again") from None
-    if not proto.HasField("graph"):
-        raise ModelError(f"{path} holds no graph: give an ONNX model")
-    return Source(label, path, proto)
+    """Take a path as it is; write a model in memory to ``folder``. Raises ModelError for what is no model."""
+    if not isinstance(model, ModelProto):
+        return Source(label, Path(model), storage.load(model))
+    stored = storage.from_proto(model)
+    path = folder / f"{label}.onnx"
+    with path.open("wb") as file:
+        file.writelines(stored.source.chunks())
+    return Source(label, path, stored)
 
 
-def save(model: ModelProto, path: Path) -> None:
-    """Write ``model`` without changing it; weights go to a file beside it where it would pass protobuf's 2 GiB."""
-    if model.ByteSize() < onnx.checker.MAXIMUM_PROTOBUF:
-        path.write_bytes(model.SerializeToString())
-        return
-    copy = ModelProto()
-    copy.CopyFrom(model)
-    onnx.save(copy, path, save_as_external_data=True, location=f"{path.name}.data")
+def write_part(model: ModelProto, label: str, path: Path) -> Source:
+    """Write a model that holds its own data, a part of a larger one, to ``path``."""
+    path.write_bytes(model.SerializeToString())
+    return Source(label, path, storage.from_proto(model))
+
+
+def _attribute_tensors(node: NodeProto) -> Iterator[TensorProto]:
+    for inner in all_nodes([node]):
+        for attribute in inner.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+            if attribute.HasField("g"):
+                yield from attribute.g.initializer
 
 
 def input_specs(graph: GraphProto) -> tuple[list[InputSpec], list[str]]:
@@ -158,7 +154,7 @@ def all_graphs(graph: GraphProto) -> Iterator[GraphProto]:
             yield from all_graphs(body)
 
 
-def base_tolerance(model: ModelProto) -> float:
+def weight_tolerance(model: ModelProto) -> float:
     """The tolerance of the coarsest floating-point type that weights, or values on their way, pass through.
 
     A Cast whose result is a graph output does not count: there the output's own type does.
@@ -210,7 +206,7 @@ def overridable(source: Source) -> Mapping[str, Array]:
         return {}
     declared = {value.name for value in source.proto.graph.input}
     return {
-        tensor.name: source.values(tensor)
+        tensor.name: source.stored.weights.read(tensor)
         for tensor in source.proto.graph.initializer
         if tensor.name in declared and tensor.data_type in _FLOATS
     }
@@ -224,7 +220,9 @@ def _conflict(a: onnx.TypeProto, b: onnx.TypeProto) -> bool:
     dims_a, dims_b = dims_of(a), dims_of(b)
     if dims_a is None or dims_b is None:
         return False
-    fixed = [(x, y) for x, y in zip(dims_a, dims_b, strict=False) if isinstance(x, int) and isinstance(y, int)]
+    fixed = [
+        (x, y) for x, y in zip(dims_a, dims_b, strict=False) if isinstance(x, int) and isinstance(y, int)
+    ]
     return len(dims_a) != len(dims_b) or any(x != y for x, y in fixed)
 
 

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-from onnx import ModelProto
 
-from fuser.parity.compare import compare, tolerance_for, worst_first
-from fuser.parity.draws import Outputs, Ran, Run
+from fuser.parity.compare import Tolerance, compare, worst_first
 from fuser.parity.result import Draw, OutputDifference, Verdict
 from fuser.parity.runner import Engine, EngineError, Worker, WorkerDiedError
 from fuser.parity.source import Array, Source, all_nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from onnx import ModelProto
+
+    from fuser.parity.draws import Outputs, Ran, Run
 
 NOT_TENSORS = "its type can't be compared"
 
 
 @dataclass(frozen=True)
 class Trial:
-    """``ran``: A ran, so there is an answer. ``feeds`` are what it ran on; ``negatives`` the share per output of A."""
+    """``ran``: A ran, so there is an answer. ``feeds`` are what it ran on; ``negatives`` the share per output
+    of A."""
 
     verdict: Verdict
     reason: str
@@ -32,18 +38,19 @@ class Trial:
 
 
 def try_models(
-    worker: Worker, a: Source, b: Source, feed: Callable[[Run], list[Ran]], tolerance: float, *, fixed: bool
+    worker: Worker, a: Source, b: Source, feed: Callable[[Run], list[Ran]], tolerance: Tolerance
 ) -> Trial:
     """Judge by onnxruntime, or where it can't run A by onnx's reference.
 
-    ``feed`` runs model A on inputs of its choice. ``fixed``: the tolerance is the caller's, for every output alike.
+    ``feed`` runs model A on inputs of its choice. ``fixed``: the tolerance is the caller's, for every output
+    alike.
     """
     refusals = []
     judge = ""
     for engine in _engines(a.proto, b.proto):
         try:
-            return _try_engine(worker, engine, a, b, feed, tolerance, fixed=fixed)
-        except _RefusedError as refused:
+            return _try_engine(worker, engine, a, b, feed, tolerance)
+        except _RefusedError as refused:  # noqa: PERF203 - two rounds at most
             refusals.append(f"{engine}: {refused}")
             judge = judge or refused.judge
             if refused.died:
@@ -76,15 +83,13 @@ def old_batch_normalization(model: ModelProto) -> bool:
     return False
 
 
-def _try_engine(
+def _try_engine(  # noqa: PLR0917 - what makes a trial
     worker: Worker,
     engine: Engine,
     a: Source,
     b: Source,
     feed: Callable[[Run], list[Ran]],
-    tolerance: float,
-    *,
-    fixed: bool,
+    tolerance: Tolerance,
 ) -> Trial:
     judge = ""
     skipped: dict[str, str] = {}
@@ -117,22 +122,22 @@ def _try_engine(
             return replace(done, verdict="inconclusive", reason=f"B could not {step}: {died}")
         return replace(done, reason=f"B ended the process on {step}, A did not: {died}")
 
-    outputs = _compare_all(runs, results, skipped, tolerance, fixed=fixed)
+    outputs = _compare_all(runs, results, skipped, tolerance)
     failed = [output.name for output in outputs if output.verdict == "failed"]
-    unstable = _unstable(worker, engine, a, runs, tolerance, fixed=fixed) if failed else {}
+    unstable = _unstable(worker, engine, a, runs, tolerance) if failed else {}
     outputs = tuple(_excused(output, unstable) for output in outputs)
     verdict, reason = _conclude(outputs, len(draws), set(unstable))
     return replace(done, verdict=verdict, reason=reason, outputs=outputs)
 
 
 def _compare_all(
-    runs: list[Ran], results: list[Outputs], skipped: Mapping[str, str], tolerance: float, *, fixed: bool
+    runs: list[Ran], results: list[Outputs], skipped: Mapping[str, str], tolerance: Tolerance
 ) -> tuple[OutputDifference, ...]:
     """The worst difference of every output over the draws."""
     worst: dict[str, OutputDifference] = {}
     for index, (ran, given) in enumerate(zip(runs, results, strict=True)):
         for name, array in ran.outputs.items():
-            allowed = tolerance if fixed else tolerance_for(array.dtype.name, tolerance)
+            allowed = tolerance.of(array.dtype.name)
             if name in given:
                 found = compare(name, array, given[name], tolerance=allowed, draw=index)
             else:
@@ -148,22 +153,24 @@ def _unmeasured(name: str, dtype: str, verdict: Verdict, reason: str, draw: int)
 
 
 def _unstable(
-    worker: Worker, engine: Engine, a: Source, runs: list[Ran], tolerance: float, *, fixed: bool
+    worker: Worker, engine: Engine, a: Source, runs: list[Ran], tolerance: Tolerance
 ) -> dict[str, str]:
-    """Outputs on which A, loaded and run once more, disagrees with itself: random operators without a seed."""
+    """Outputs on which A, loaded and run once more, disagrees with itself: random operators."""
     try:
         worker.load(engine, a.path)
         again = [worker.run(ran.feeds)[0] for ran in runs]
     except (EngineError, WorkerDiedError):
         return {}
-    found = _compare_all(runs, again, {}, tolerance, fixed=fixed)
+    found = _compare_all(runs, again, {}, tolerance)
     return {output.name: output.reason for output in found if output.verdict == "failed"}
 
 
 def _excused(output: OutputDifference, unstable: Mapping[str, str]) -> OutputDifference:
     if output.verdict != "failed" or output.name not in unstable:
         return output
-    reason = f"A disagrees with itself from one run to the next ({unstable[output.name]}), so it can't be compared"
+    reason = (
+        f"A disagrees with itself from one run to the next ({unstable[output.name]}), so it can't be compared"
+    )
     return replace(output, verdict="inconclusive", reason=reason)
 
 

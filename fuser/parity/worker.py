@@ -1,12 +1,14 @@
-"""The child process that runs models: the only place that imports onnxruntime, which can take its process down.
+"""The child process that runs models: the only place that imports onnxruntime, which can take its process
+down.
 
-It answers one request at a time: ``load`` a model file into an engine, ``run`` it on the arrays that come along, or run
-it and send back only the share of negative values (``signs``), ``unload`` it.
+It answers one request at a time: ``load`` a model file into an engine, ``run`` it on the arrays that come
+along, or run it and send back only the share of negative values (``signs``), ``unload`` it.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -44,7 +46,7 @@ def main() -> int:
                 if request["do"] == "signs":
                     header["negatives"] = {name: _negatives(array) for name, array in results.items()}
                     results = {}
-        except Exception as error:  # noqa: BLE001 - any failure of the engine is the answer
+        except Exception as error:  # any failure of the engine is the answer
             header = {"ok": False, "error": _first_line(error)}
         write_frame(replies, header, results)
 
@@ -88,7 +90,8 @@ def load_reference(path: str) -> tuple[Run, str]:
 
 
 def _run_values(onnxruntime: Any, session: Any, feeds: Mapping[str, Array]) -> dict[str, Any]:
-    """Like ``session.run``, for models with bfloat16 at the border, which onnxruntime's numpy interface lacks."""
+    """Like ``session.run``, for models with bfloat16 at the border, which onnxruntime's numpy interface
+    lacks."""
     import ctypes  # noqa: PLC0415
 
     from onnx import TensorProto  # noqa: PLC0415
@@ -108,7 +111,7 @@ def _run_values(onnxruntime: Any, session: Any, feeds: Mapping[str, Array]) -> d
         if value.data_type() == "tensor(bfloat16)":
             shape = value.shape()
             buffer = (ctypes.c_uint16 * int(np.prod(shape))).from_address(value.data_ptr())
-            array = np.frombuffer(buffer, np.uint16).copy().view(numpy_dtype("bfloat16")).reshape(shape)
+            array = np.ctypeslib.as_array(buffer).copy().view(numpy_dtype("bfloat16")).reshape(shape)
             results[output.name] = array
         else:
             results[output.name] = value.numpy() if value.is_tensor() else value
@@ -120,7 +123,11 @@ def _flatten(outputs: Mapping[str, Any]) -> tuple[dict[str, Array], dict[str, st
     arrays: dict[str, Array] = {}
     skipped = {}
     for name, value in outputs.items():
-        items = {f"{name}[{i}]": item for i, item in enumerate(value)} if isinstance(value, list) else {name: value}
+        items = (
+            {f"{name}[{i}]": item for i, item in enumerate(value)}
+            if isinstance(value, list)
+            else {name: value}
+        )
         for key, item in items.items():
             if isinstance(item, (np.ndarray, np.generic)):
                 arrays[key] = np.asarray(item)
@@ -139,4 +146,10 @@ def _first_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if isinstance(error, MemoryError):
         return "out of memory"
-    return lines[0] if lines else type(error).__name__
+    if not lines:
+        return type(error).__name__
+    # "[ONNXRuntimeError] : 1 : FAIL : Load model from PATH failed:" says less than what follows it.
+    return (
+        re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : (Load model from .*? failed:)?\s*", "", lines[0])
+        or lines[0]
+    )

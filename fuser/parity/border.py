@@ -1,0 +1,142 @@
+"""Types and shapes of the values at a site's border."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from onnx import ModelProto, TensorProto, TypeProto, helper, shape_inference
+
+from fuser.parity.scopes import Scope, calls, scopes
+from fuser.parity.shapes import dims_from_weights
+from fuser.parity.source import Array, Dim, InputSpec, dims_of
+
+if TYPE_CHECKING:
+    from fuser.parity.cut import Cutter
+
+INLINE = 1024  # elements; larger constants steer no shape
+Observed = Mapping[str, Array]
+
+
+@dataclass
+class Types:
+    """What onnx.shape_inference knows about the values of a model, found once and when it is asked for."""
+
+    cutter: Cutter
+    _known: dict[str, dict[str, TypeProto]] = field(default_factory=dict)
+    _inferred: dict[str, Scope] | None = None
+
+    def of(self, path: str) -> dict[str, TypeProto]:
+        """The types in one graph, those of the enclosing graphs included."""
+        if path not in self._known:
+            self._known[path] = self._find(path)
+        return self._known[path]
+
+    def _find(self, path: str) -> dict[str, TypeProto]:
+        if self._inferred is None:
+            self._inferred = scopes(_infer(_light(self.cutter.source.proto)))
+        scope = self._inferred.get(path)
+        known: dict[str, TypeProto] = {}
+        if scope is None:
+            return known
+        if scope.function is not None and scope.graph is None:
+            return self._in_function(scope)
+        if scope.parent is not None:
+            known.update(self.of(scope.parent.path))
+        if scope.graph is not None:
+            for value in [*scope.graph.input, *scope.graph.value_info, *scope.graph.output]:
+                known[value.name] = value.type
+            for tensor in scope.graph.initializer:
+                known[tensor.name] = helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+        return known
+
+    def _in_function(self, scope: Scope) -> dict[str, TypeProto]:
+        function = scope.function
+        call = next(calls(self.cutter.scopes, function), None) if function is not None else None
+        if function is None or call is None:
+            return {}
+        outside = self.of(call[0].path)
+        inputs = [
+            helper.make_value_info(formal, outside[actual])
+            for formal, actual in zip(function.input, call[1].input, strict=False)
+            if actual in outside
+        ]
+        graph = helper.make_graph(list(function.node), "function", inputs, [])
+        model = helper.make_model(graph, opset_imports=function.opset_import)
+        model.functions.extend(self.cutter.source.proto.functions)
+        model.ir_version = self.cutter.source.proto.ir_version
+        inferred = _infer(model)
+        return {value.name: value.type for value in [*inferred.graph.input, *inferred.graph.value_info]}
+
+
+def _light(proto: ModelProto) -> ModelProto:
+    """A copy without large weights, of which only the type is kept, and without what it claims of its values.
+
+    value_info can be stale, and inference believes it.
+    """
+    light = ModelProto(ir_version=proto.ir_version)
+    light.opset_import.extend(proto.opset_import)
+    light.functions.extend(proto.functions)
+    light.graph.name = proto.graph.name or "graph"
+    light.graph.node.extend(proto.graph.node)
+    light.graph.input.extend(proto.graph.input)
+    light.graph.output.extend(proto.graph.output)
+    declared = {value.name for value in proto.graph.input}
+    for tensor in proto.graph.initializer:
+        size = 1
+        for d in tensor.dims:
+            size *= d
+        if size <= INLINE and tensor.data_location != TensorProto.EXTERNAL:
+            light.graph.initializer.add().CopyFrom(tensor)
+        elif tensor.name not in declared:
+            light.graph.input.append(
+                helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            )
+    return light
+
+
+def _infer(model: ModelProto) -> ModelProto:
+    """Inference gives up on a model that contradicts itself; then what is declared has to do."""
+    try:
+        return shape_inference.infer_shapes(model, data_prop=True)
+    except (shape_inference.InferenceError, RuntimeError, ValueError):
+        return model
+
+
+def guesses(
+    names: Sequence[str], cut: ModelProto, types: Mapping[str, TypeProto], observed: Observed
+) -> Iterator[list[InputSpec]]:
+    """Types for the border of ``cut``, likeliest first: inferred, as seen in a run, as the weights demand."""
+    weights = dims_from_weights(cut.graph)
+    fallback = next(
+        (t.data_type for t in cut.graph.initializer if t.data_type in _FLOATING), TensorProto.FLOAT
+    )
+    inferred, seen, demanded = [], [], []
+    for name in names:
+        known = types.get(name, TypeProto())
+        elem_type = known.tensor_type.elem_type or fallback
+        dims = dims_of(known)
+        if name in observed:
+            elem_type = helper.np_dtype_to_tensor_dtype(observed[name].dtype)
+        needed = weights.get(name)
+        inferred.append(InputSpec(name, elem_type, _merge(dims, needed)))
+        seen.append(InputSpec(name, elem_type, observed[name].shape if name in observed else needed or dims))
+        demanded.append(InputSpec(name, elem_type, needed or dims))
+    yield inferred
+    if seen != inferred:
+        yield seen
+    if demanded not in (inferred, seen):
+        yield demanded
+
+
+_FLOATING = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
+
+
+def _merge(dims: tuple[Dim, ...] | None, needed: tuple[Dim, ...] | None) -> tuple[Dim, ...] | None:
+    """What inference left open, filled by what the weights demand."""
+    if dims is None or needed is None or len(dims) != len(needed):
+        return needed if dims is None else dims
+    return tuple(
+        n if not isinstance(d, int) and isinstance(n, int) else d for d, n in zip(dims, needed, strict=True)
+    )

@@ -1,0 +1,161 @@
+"""Does model B compute what model A computes?"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fuser.errors import ConfigError
+from fuser.parity.border import Types
+from fuser.parity.compare import Tolerance
+from fuser.parity.cut import Cutter
+from fuser.parity.draws import Plan, drawn, supplied
+from fuser.parity.inputs import read_inputs
+from fuser.parity.outside import outside_change
+from fuser.parity.result import Parity, Site, SiteDifference
+from fuser.parity.runner import Worker, memory_default
+from fuser.parity.shapes import check_given
+from fuser.parity.sites import Alone, negatives, observe
+from fuser.parity.source import (
+    Array,
+    input_specs,
+    interface_difference,
+    open_model,
+    overridable,
+    weight_tolerance,
+)
+from fuser.parity.trial import Trial, try_models
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from onnx import ModelProto
+
+
+def check_parity(
+    a: str | Path | ModelProto,
+    b: str | Path | ModelProto,
+    *,
+    inputs: str | Path | Mapping[str, Array] | None = None,
+    draws: int = 3,
+    seed: int = 0,
+    tolerance: float | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    sites: Sequence[Site] = (),
+    timeout: float = 600.0,
+    memory: int | None = None,
+) -> Parity:
+    """Run both models, optimizations off, on the same inputs and compare what they give.
+
+    ``inputs``: the user's, instead of ``draws`` seeded ones; a .npz, .npy or .pb file, a test_data_set
+    folder, or arrays by name. ``shapes`` fixes the shape of inputs by name. ``tolerance`` replaces the one
+    that follows from the type of A's weights. ``sites`` are the places where B was fused: they are checked
+    one by one when the models differ, to find the guilty one, and when the models as wholes can't run.
+    ``timeout``: seconds that one load or one run may take; ``memory``: bytes the process that runs the models
+    may take (default: nine tenths of the machine's).
+
+    Models given as paths go to onnxruntime as paths, so external data and large files are never copied.
+
+    Raises ModelError when a model can't be read, ConfigError when an option or an input file does not fit.
+    """
+    _check_options(draws, tolerance, timeout, memory)
+    with tempfile.TemporaryDirectory(prefix="onnx-fuser-") as name:
+        folder = Path(name)
+        source_a, source_b = open_model(a, "A", folder), open_model(b, "B", folder)
+        specs, others = input_specs(source_a.proto.graph)
+        check_given(specs, shapes or {})
+        feeds = None if inputs is None else read_inputs(inputs, specs)
+        difference = interface_difference(source_a.proto, source_b.proto)
+        if difference:
+            return Parity("failed", difference, "the models' interfaces")
+        if others:
+            reason = f"input {others[0]!r} is no tensor, and only tensors can be drawn or given"
+            return Parity("inconclusive", reason, "none")
+        with Worker(timeout, memory or memory_default()) as worker:
+            allowed = Tolerance(
+                weight_tolerance(source_a.proto) if tolerance is None else tolerance, tolerance is not None
+            )
+            plan = Plan(specs, draws, seed, shapes or {}, overridable(source_a))
+            feed = partial(drawn, plan) if feeds is None else partial(supplied, feeds)
+            trial = try_models(worker, source_a, source_b, feed, allowed)
+            cutters = Cutter.of(source_a), Cutter.of(source_b)
+            alone = Alone(worker, *cutters, Types(cutters[0]), folder, allowed, draws, seed)
+            return _conclude(alone, trial, sites)
+
+
+def _check_options(draws: int, tolerance: float | None, timeout: float, memory: int | None) -> None:
+    if draws < 1:
+        raise ConfigError(f"{draws} draws check nothing: ask for at least 1")
+    if tolerance is not None and not 0 <= tolerance < 1:
+        raise ConfigError(
+            f"a tolerance of {tolerance:g} is none: give one from 0 to below 1, relative to the output"
+        )
+    if timeout <= 0:
+        raise ConfigError(f"a time limit of {timeout:g} seconds leaves no time: give a positive one")
+    if memory is not None and memory <= 0:
+        raise ConfigError(f"a memory limit of {memory} bytes leaves no memory: give a positive one")
+
+
+def _conclude(alone: Alone, trial: Trial, sites: Sequence[Site]) -> Parity:
+    found = Parity(trial.verdict, trial.reason, trial.judge, trial.draws, trial.outputs)
+    if not sites:
+        return found
+    if not trial.ran:
+        return _site_by_site(alone, found, sites)
+    if trial.verdict == "failed":
+        return _blame(alone, found, trial, sites)
+    shares = negatives(alone.worker, alone.a.source, sites, trial.feeds, alone.folder)
+    reason = f"judged within the whole model: {trial.verdict}"
+    known = tuple(SiteDifference(s, trial.verdict, (), _share(s, shares), reason) for s in sites)
+    blind = [site for site in sites if _share(site, shares) == 0.0]
+    if blind and trial.verdict == "passed":
+        text = f"{trial.reason}; no negative value was seen at {len(blind)} of {len(sites)} fused places"
+        found = replace(found, reason=text)
+    return replace(found, sites=known)
+
+
+def _share(site: Site, shares: Mapping[str, float]) -> float | None:
+    return None if site.graph else shares.get(site.output)
+
+
+def _site_by_site(alone: Alone, whole: Parity, sites: Sequence[Site]) -> Parity:
+    """The whole model can't run; that its parts agree is evidence only when nothing else changed."""
+    known = tuple(alone.check(site, {}) for site in sites)
+    failed = tuple(site.site for site in known if site.verdict == "failed")
+    judge = whole.judge or "onnxruntime or onnx.reference, whichever runs the site"
+    if failed:
+        reason = f"site by site, {len(failed)} of {len(sites)} differ ({whole.reason})"
+        return replace(whole, verdict="failed", reason=reason, judge=judge, sites=known, guilty=failed)
+    open_sites = [site for site in known if site.verdict != "passed"]
+    if open_sites:
+        text = f"{whole.reason}; and {len(open_sites)} of {len(sites)} sites could not be judged alone"
+        reason = f"{text}: {open_sites[0].site}: {open_sites[0].reason}"
+        return replace(whole, reason=reason, sites=known)
+    change = outside_change(alone.a, alone.b, sites)
+    if change:
+        reason = f"{whole.reason}; every site agrees alone, but {change}, which nothing judged"
+        return replace(whole, reason=reason, sites=known)
+    reason = f"site by site: all {len(sites)} agree alone, and all else is the same ({whole.reason})"
+    return replace(whole, verdict="passed", reason=reason, judge=judge, sites=known)
+
+
+def _blame(alone: Alone, whole: Parity, trial: Trial, sites: Sequence[Site]) -> Parity:
+    names = [name for site in sites if not site.graph for name in site.inputs]
+    seen = observe(alone.worker, alone.a.source, names, trial.feeds[0], alone.folder) if trial.feeds else {}
+    known = tuple(alone.check(site, seen) for site in sites)
+    guilty = tuple(site.site for site in known if site.verdict == "failed")
+    if guilty:
+        more = f" and {len(guilty) - 1} more" if len(guilty) > 1 else ""
+        return replace(
+            whole, reason=f"{whole.reason}; to blame: {guilty[0]}{more}", sites=known, guilty=guilty
+        )
+    change = outside_change(alone.a, alone.b, sites)
+    note = f": {change}" if change else ""
+    unjudged = sum(site.verdict == "inconclusive" for site in known)
+    note += f"; {unjudged} could not be judged alone" if unjudged else ""
+    return replace(
+        whole, reason=f"{whole.reason}; no fused site differs when checked alone{note}", sites=known
+    )
