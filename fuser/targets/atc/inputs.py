@@ -112,7 +112,7 @@ def _input_shape(inputs: Sequence[Input], size: Callable[[Input, int], str]) -> 
 
 
 def check_inputs(graph: GraphProto) -> Iterator[Finding]:
-    """No inputs, sizes of zero, element types ATC does not take, open sizes and the options that give them."""
+    """No inputs, sizes of zero, element types ATC does not take, open sizes and what gives them."""
     if not graph.input:
         yield Finding("E16001", "error", "", "the graph has no input", "keep at least one input", "no-input")
     inputs = graph_inputs(graph)

@@ -28,8 +28,8 @@ def lint(
 ) -> tuple[Finding, ...]:
     """Everything that stands between this model and ATC of one CANN version.
 
-    ``model`` may be a skeleton whose large tensors hold no data. ``path`` is where the model lies, to look for
-    its external data. ``soc`` is the --soc_version it shall run on. Raises TargetError where ``cann`` is no version.
+    ``model`` may be a skeleton whose large tensors hold no data. ``path`` is where the model lies, for its
+    external data. ``soc`` is the --soc_version to run on. Raises TargetError where ``cann`` is no version.
     """
     chosen = release(cann)
     return tuple(_findings(model, chosen, cann, soc, path))

@@ -18,7 +18,7 @@ from fuser.targets.finding import Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from onnx import GraphProto, ModelProto
+    from onnx import GraphProto, ModelProto, NodeProto
 
 
 @dataclass(frozen=True)
@@ -89,3 +89,45 @@ def check_names(scope: Scope) -> Iterator[Finding]:
             "name them where --out_nodes or a precision list shall address them",
             "unnamed-nodes",
         )
+
+
+def name_uniquely(model: ModelProto) -> None:
+    """Give every node, in place, a name that no other node has, no input, and no constant once ATC named it.
+
+    A name that is nobody else's stays; of two nodes with one name the first keeps it. Unnamed nodes get the
+    name that ATC would give them, or the next that is free.
+    """
+    graphs = tuple(all_graphs(model.graph))
+    nodes = [node for graph in graphs for node in graph.node]
+    taken = {name for graph in graphs for name in generated(graph)}
+    present = {node.name for node in nodes}
+    counts: dict[str, count[int]] = {}
+    unnamed = count()
+    for node in nodes:
+        if not node.name:
+            node.name = next(
+                name for i in unnamed if (name := f"{node.op_type}_{i}") not in taken and name not in present
+            )
+        elif node.name in taken:
+            numbers = counts.setdefault(node.name, count(1))
+            node.name = next(
+                name for i in numbers if (name := f"{node.name}_{i}") not in taken and name not in present
+            )
+        taken.add(node.name)
+
+
+def all_graphs(graph: GraphProto) -> Iterator[GraphProto]:
+    """A graph and those inside its nodes, outer ones first."""
+    yield graph
+    for node in graph.node:
+        for inner in subgraphs(node):
+            yield from all_graphs(inner)
+
+
+def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
+    """The graphs among a node's attributes."""
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            yield attribute.g
+        elif attribute.type == AttributeProto.GRAPHS:
+            yield from attribute.graphs

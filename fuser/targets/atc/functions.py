@@ -1,0 +1,75 @@
+"""Local functions inlined, by onnx's inliner, with node names that tell which call a node came from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from onnx import ModelProto, inliner
+
+from fuser.targets.atc.convert import apply_edits
+from fuser.targets.atc.names import subgraphs
+from fuser.targets.atc.opset import keeps_meaning
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from onnx import FunctionProto, NodeProto
+
+_Functions = dict[tuple[str, str, str], "FunctionProto"]
+
+
+def inline(model: ModelProto) -> ModelProto:
+    """A model without the functions that could be inlined.
+
+    Inlined nodes are called ``<call>/<name in the function>``. A function whose opset is another than the
+    model's is moved to the model's first where its operators mean the same there; where they don't, it and
+    its calls stay.
+    """
+    if not model.functions:
+        return model
+    version = next((e.version for e in model.opset_import if e.domain in {"", "ai.onnx"}), None)
+    prepared = ModelProto()
+    prepared.CopyFrom(model)
+    for function in prepared.functions:
+        if version is not None:
+            _move(function, version)
+    functions = {(f.domain, f.name, f.overload): f for f in prepared.functions}
+    result = inliner.inline_local_functions(prepared)
+    if not result.functions:
+        for node, name in zip(
+            _flat(result.graph.node), _expanded_names(prepared.graph.node, functions, ""), strict=True
+        ):
+            node.name = name
+    return result
+
+
+def _move(function: FunctionProto, version: int) -> None:
+    for entry in function.opset_import:
+        if entry.domain in {"", "ai.onnx"} and entry.version != version:
+            nodes = [node for node in _flat(function.node) if node.domain in {"", "ai.onnx"}]
+            edits = [keeps_meaning(node, entry.version, version, {}) for node in nodes]
+            if all(edit is not None for edit in edits):
+                for node, edit in zip(nodes, edits, strict=True):
+                    apply_edits(node, edit or {})
+                entry.version = version
+
+
+def _flat(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
+    """Nodes and those of their subgraphs, each before what is inside it."""
+    for node in nodes:
+        yield node
+        for graph in subgraphs(node):
+            yield from _flat(graph.node)
+
+
+def _expanded_names(nodes: Iterable[NodeProto], functions: _Functions, prefix: str) -> Iterator[str]:
+    """Names for the nodes that inlining puts in these nodes' places, in the same order."""
+    for node in nodes:
+        called = functions.get((node.domain, node.op_type, node.overload))
+        if called is not None:
+            call = node.name or node.op_type
+            yield from _expanded_names(called.node, functions, f"{prefix}{call}/")
+            continue
+        yield f"{prefix}{node.name or node.op_type}" if prefix else node.name
+        for graph in subgraphs(node):
+            yield from _expanded_names(graph.node, functions, prefix)
