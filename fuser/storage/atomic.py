@@ -132,7 +132,7 @@ class Staging:
 
 
 def _put(file: BinaryIO, block: memoryview | None, destination: Path) -> None:
-    """Write a block, or with None what is still buffered; so errors of writing are told from errors of reading."""
+    """Write a block, or with None what is still buffered: errors of reading are not to be caught here."""
     try:
         if block is None:
             file.flush()

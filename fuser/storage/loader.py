@@ -167,7 +167,7 @@ def _external(tensor: TensorProto, weights: Weights, path: Path) -> ByteRange:
     if offset + length > file.nbytes:
         raise ModelError(
             f"{path}: {label(tensor)} needs the bytes {offset} to {offset + length} of {location}, which has "
-            f"only {file.nbytes}; the data file is cut short or belongs to another export, copy both files again"
+            f"only {file.nbytes}; it is cut short or belongs to another export, copy both files again"
         )
     check_size(tensor, length)
     return replace(file, offset=offset, nbytes=length)

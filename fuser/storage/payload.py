@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # Reads and writes of this size cost no more CPU than sendfile or copy_file_range, and can be hashed.
-BLOCK = 1 << 20
+BLOCK = 1 << 18
 
 
 class Payload(Protocol):
@@ -103,6 +103,7 @@ class Block:
     data: memoryview
 
     def __init__(self, data: bytes | memoryview) -> None:
+        """Refer to the buffer; nothing is copied."""
         view = memoryview(data)
         object.__setattr__(self, "data", view.cast("B") if view.nbytes else memoryview(b""))
 

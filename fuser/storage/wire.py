@@ -148,10 +148,10 @@ def fields(data: memoryview, start: int, end: int) -> Iterator[Field]:
 
 
 def _skip(data: memoryview, position: int, end: int, least: int, hit: int) -> int:
-    """Behind the nested fields that are shorter than ``least`` and end before ``hit``; a long jump is left to others.
+    """Step over nested fields, up to one that has ``least`` bytes, reaches ``hit`` or is unusually encoded.
 
-    This loop passes over every node and initializer, so it decodes the usual case (one byte of tag, up to two of
-    length) by itself.
+    This loop passes over every node and initializer, so it decodes the usual case (one byte of tag, up to
+    two of length) by itself.
     """
     try:
         while position < end and data[position] & 0x87 == LENGTH:
