@@ -118,8 +118,8 @@ def _checked(model: StoredModel, path: Path, *, force: bool) -> Path:
                 for each in model.weights.payloads():
                     if isinstance(each, ByteRange) and each.path.exists() and path.samefile(each.path):
                         raise OutputError(f"{path}: holds weights of the input; choose another output path")
+        return Path(os.path.realpath(path))
     except OSError as error:
         raise refusal(path, error) from None
     except ValueError as error:
         raise OutputError(f"{str(path)!r}: is no file name ({error}); choose another output path") from None
-    return Path(os.path.realpath(path))
