@@ -97,7 +97,7 @@ def _needless(rule: RewriteRule, condition: str, draws: Sequence[Draw]) -> str:
             f"condition {condition} is needless: pattern and rewrite agree in all {len(alone or outside)} "
             "draws that it keeps out; remove it"
         )
-    if rule.where is not None and by_shape_alone(rule.where, condition):
+    if rule.where is not None and by_shape_alone(rule.where.proto, condition):
         return ""
     return (
         f"condition {condition} holds in every draw, so nothing shows that it is needed; let main call "

@@ -5,6 +5,8 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from onnx import TensorProto
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -20,9 +22,36 @@ def nearest(name: str, known: Iterable[str], mark: str = "") -> str:
     return f"known here: {', '.join(mark + n for n in names)}" if names else "there is none here"
 
 
+def check_signature(block: Block) -> None:
+    """Refuse names given twice, defaults and types; a pattern's input may have an element type."""
+    for kind, names in (("input", block.inputs), ("output", block.outputs), ("attribute", block.attributes)):
+        for at, name in enumerate(names):
+            if name in names[:at]:
+                raise block.refuse(f"{block.title} has two {kind}s called {name}; rename one")
+    if block.proto is None:
+        return
+    if not block.outputs:
+        raise block.refuse(f"{block.title} has no output, so it does nothing; name what it computes after =>")
+    for attribute in block.proto.attribute_proto:
+        raise block.refuse(
+            f"attribute {attribute.name} of {block.title} has a type or a default; write just "
+            f"<{attribute.name}>: defaults belong to the schema of the operator that takes the attribute"
+        )
+    typed = block.inputs if block.domain == "pattern" else ()
+    for value in block.proto.value_info:
+        if value.name not in typed:
+            raise block.refuse(
+                f"{value.name} of {block.title} has a type, which would not be matched; write just the name"
+            )
+        if value.type.tensor_type.shape.dim:
+            fix = f"{TensorProto.DataType.Name(value.type.tensor_type.elem_type).lower()}[] {value.name}"
+            raise block.refuse(
+                f"{value.name} of {block.title} has a shape, which is not matched; write `{fix}`"
+            )
+
+
 def check_values(block: Block) -> None:
     """Refuse values computed twice, never, after their use or for nothing; for blocks of any kind."""
-    _check_signature(block)
     defined = set(block.inputs)
     for node, line in zip(block.nodes, block.lines.nodes, strict=True):
         for name in node.input:
@@ -49,30 +78,6 @@ def check_values(block: Block) -> None:
             raise block.refuse(f"label [{node.name}] stands on line {first} already; choose another", line)
         if node.name:
             labels[node.name] = line
-
-
-def _check_signature(block: Block) -> None:
-    for kind, names in (("input", block.inputs), ("output", block.outputs), ("attribute", block.attributes)):
-        for at, name in enumerate(names):
-            if name in names[:at]:
-                raise block.refuse(f"{block.title} has two {kind}s called {name}; rename one")
-    if block.proto is None:
-        return
-    if not block.outputs:
-        raise block.refuse(f"{block.title} has no output, so it does nothing; name what it computes after =>")
-    for attribute in block.proto.attribute_proto:
-        raise block.refuse(
-            f"attribute {attribute.name} of {block.title} has a type or a default; write just "
-            f"<{attribute.name}>: defaults belong to the schema of the operator that takes the attribute"
-        )
-    typed = (
-        block.inputs if block.domain == "pattern" else ()
-    )  # the matcher asks a pattern's inputs for their type
-    for value in block.proto.value_info:
-        if value.name not in typed:
-            raise block.refuse(
-                f"{value.name} of {block.title} has a type, which would not be matched; write just the name"
-            )
 
 
 def _unknown_value(block: Block, name: str, line: int) -> PatternError:

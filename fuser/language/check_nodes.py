@@ -40,7 +40,7 @@ def check_nodes(block: Block, operators: Operators) -> None:
         operator = operators.find(node, block.imports)
         if operator is not None:
             _check_call(block, at, operator)
-        elif domain in {DEFINITIONS, *RULE_DOMAINS, *standard_domains()}:
+        elif node.overload or domain in {DEFINITIONS, *RULE_DOMAINS, *standard_domains()}:
             raise _unknown_operator(block, at, operators)
 
 
@@ -87,10 +87,6 @@ def _check_attributes(block: Block, at: int) -> None:
             raise block.refuse(
                 f"attribute {name} is a subgraph, which rules can't hold; write the nodes out", line
             )
-        if attribute.ints and attribute.floats:
-            raise block.refuse(
-                f"list {name} mixes integers and floats; give every number of it a point", line
-            )
         if reference and reference not in block.attributes:
             guess = nearest(reference, block.attributes, mark="@")
             raise block.refuse(f"@{reference} is no attribute of {block.title}; {guess}", line)
@@ -109,9 +105,10 @@ def _check_call(block: Block, at: int, operator: Operator) -> None:
             raise block.refuse(f"{node.op_type} has no attribute {name}; {guess}", place)
         if attribute.type != expected:
             raise block.refuse(_wrong_type(attribute, expected), place)
-    given = {attribute.name for attribute in node.attribute}
-    if missing := sorted(operator.required_attributes - given):
-        raise block.refuse(f"{node.op_type} needs attribute {missing[0]}; give it a value", line)
+    if operator.required_attributes:
+        given = {attribute.name for attribute in node.attribute}
+        for name in sorted(operator.required_attributes - given):
+            raise block.refuse(f"{node.op_type} needs attribute {name}; give it a value", line)
     count, least, most = len(node.input), operator.min_inputs, operator.max_inputs
     if most is not None and count > most:
         raise block.refuse(
@@ -141,4 +138,4 @@ def _wrong_type(attribute: AttributeProto, expected: int) -> str:
         return f"attribute {name} is {kind}, not {found}; write `{name}: {kind} = @{attribute.ref_attr_name}`"
     if (kind, found) == ("float", "int"):
         return f"attribute {name} is float, not int; write {float(attribute.i)}"
-    return f"attribute {name} is {kind}, not {found}; write a {kind}"
+    return f"attribute {name} is {kind}, not {found}; write a value of type {kind}"

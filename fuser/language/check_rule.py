@@ -69,23 +69,29 @@ def check_partner(block: Block, functions: Mapping[Key, Block]) -> None:
                     )
 
 
-def check_pattern(block: Block) -> None:
-    """Refuse what makes a function unfit to be matched; its values and nodes are checked already."""
-    pieces: list[set[str]] = []
+def check_constants(block: Block) -> None:
+    """Refuse constants that a pattern can't match."""
     for node, line in zip(block.nodes, block.lines.nodes, strict=True):
-        if node.op_type == "Constant" and node.domain in {"", "ai.onnx"}:
-            written = node.attribute[0].name if len(node.attribute) == 1 else "several attributes or none"
-            if written not in {"value_float", "value_int"}:
-                raise block.refuse(
-                    "a Constant of a pattern matches one value, given by value_float or value_int, "
-                    f"not by {written}; make the constant an input for anything else",
-                    line,
-                )
-            if node.output[0] in block.outputs:
-                name = node.output[0]
+        if node.op_type != "Constant" or node.domain not in {"", "ai.onnx"}:
+            continue
+        written = node.attribute[0].name if len(node.attribute) == 1 else "several attributes or none"
+        if written not in {"value_float", "value_int"}:
+            raise block.refuse(
+                "a Constant of a pattern matches one value, given by value_float or value_int, "
+                f"not by {written}; make the constant an input for anything else",
+                line,
+            )
+        for name in node.output:
+            if name in block.outputs:
                 raise block.refuse(
                     f"output {name} is a Constant, which any constant would match; use {name}", line
                 )
+
+
+def check_connected(block: Block) -> None:
+    """Refuse a pattern of several pieces."""
+    pieces: list[set[str]] = []
+    for node in block.nodes:
         names = {*node.input, *node.output} - {""}
         touching = [piece for piece in pieces if piece & names]
         pieces = [piece for piece in pieces if not piece & names] + [names.union(*touching)]

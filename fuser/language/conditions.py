@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuser.language.body import Ref
+from onnx import AttributeProto
 
 if TYPE_CHECKING:
-    from fuser.language.body import Body
+    from onnx import FunctionProto
 
 _OF_THE_SHAPE = ("Shape", "Size")
 
 
-def by_shape_alone(where: Body, condition: str) -> bool:
-    """Tell whether an output of `where` looks at shapes of inputs, not at their values or at attributes."""
+def by_shape_alone(where: FunctionProto, condition: str) -> bool:
+    """Tell whether an output of `where` looks at shapes of inputs, and at nothing that the bench draws.
+
+    That is values of inputs and float attributes. Other attributes may go with the shapes, as the number of groups
+    goes with the channels of a weight.
+    """
     wanted, sees_shape = {condition}, False
-    for node in reversed(where.nodes):
-        if not wanted.intersection(node.outputs):
+    for node in reversed(where.node):
+        if not wanted.intersection(node.output):
             continue
-        if any(isinstance(value, Ref) for value in node.attributes.values()):
+        if any(a.ref_attr_name and a.type == AttributeProto.FLOAT for a in node.attribute):
             return False
-        if node.op_type in _OF_THE_SHAPE and node.domain == "":
+        if node.op_type in _OF_THE_SHAPE and not node.domain:
             sees_shape = True
         else:
-            wanted.update(node.inputs)
-    return sees_shape and not wanted.intersection(where.inputs)
+            wanted.update(node.input)
+    return sees_shape and not wanted.intersection(where.input)

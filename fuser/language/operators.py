@@ -92,11 +92,9 @@ class Operators:
             if key not in self._known:
                 self._known[key] = self._of_definition(self.defined[key])
             return self._known[key]
-        return (
-            standard_operator(key[0], key[1], imports.get(key[0], 0))
-            if key[0] in standard_domains()
-            else None
-        )
+        if node.overload or key[0] not in standard_domains():
+            return None
+        return standard_operator(key[0], key[1], imports.get(key[0], 0))
 
     def _of_definition(self, block: Block) -> Operator:
         """Read a function's signature: an attribute's type is the one its references have."""

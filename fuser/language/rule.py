@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING
 from fuser.errors import ConfigError
 from fuser.language.body import Body, Ref, RuleNode, body_of
 from fuser.language.calls import Bench, pairs
-from fuser.language.check import check_values
+from fuser.language.check import check_signature, check_values
 from fuser.language.check_nodes import check_nodes, check_reference_types
-from fuser.language.check_rule import check_file, check_partner, check_pattern, functions_of
+from fuser.language.check_rule import (
+    check_connected,
+    check_constants,
+    check_file,
+    check_partner,
+    functions_of,
+)
 from fuser.language.operators import DEFINITIONS, Key, Operators, called
 from fuser.language.text import Block, RuleText, read
 
@@ -108,8 +114,9 @@ def definitions_of(texts: Iterable[RuleText]) -> dict[Key, Block]:
         for _ in _transitive([block], definitions, within=(key,)):
             pass
     for block in definitions.values():
-        check_values(block)
+        check_signature(block)
         check_nodes(block, operators)
+        check_values(block)
         check_reference_types(block)
     return definitions
 
@@ -130,15 +137,22 @@ def _rules_of(text: RuleText, definitions: Mapping[Key, Block]) -> Iterator[Rewr
     functions = functions_of(text)
     check_file(text)
     operators = Operators(definitions)
-    for block in functions.values():
-        if block.domain != DEFINITIONS:
-            check_partner(block, functions)
-            check_values(block)
-            check_nodes(block, operators)
+    own = [block for block in functions.values() if block.domain != DEFINITIONS]
+    for block in own:
+        check_signature(block)
+    for block in own:
+        check_partner(block, functions)
+        check_nodes(block, operators)
         if block.domain == "pattern":
-            check_pattern(block)
-    check_values(text.main)
+            check_constants(block)
+        check_values(block)
+        if block.domain == "pattern":
+            check_connected(block)
+    for rule in dict.fromkeys((block.name, block.overload) for block in own):
+        check_reference_types(*(block for block in own if (block.name, block.overload) == rule))
+    check_signature(text.main)
     check_nodes(text.main, Operators({**definitions, **functions}))
+    check_values(text.main)
     calls = pairs(text)
     protos = {
         key: block.proto for key, block in {**definitions, **functions}.items() if block.proto is not None
@@ -148,7 +162,6 @@ def _rules_of(text: RuleText, definitions: Mapping[Key, Block]) -> Iterator[Rewr
             continue
         rewrite, where = functions["rewrite", name, overload], functions.get(("where", name, overload))
         blocks = [pattern, rewrite, where] if where else [pattern, rewrite]
-        check_reference_types(*blocks)
         used = dict.fromkeys(_transitive(blocks, definitions))
         yield RewriteRule(
             name,

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from onnx import FunctionProto, ModelProto, NodeProto, OperatorSetIdProto
 
 _TOKEN = re.compile(
-    r'\n|#[^\n]*|"(?:\\.|[^"\\])*"|=>|[A-Za-z_]\w*|-?\d[\d.]*(?:[eE][+-]?\d*)?|[^\s\w]', re.DOTALL | re.ASCII
+    r"""\n | \#[^\n]* | "(?:\\.|[^"\\])*" | => | [][(){}<>=,] | [^][\s"\#(){}<>=,]+""", re.DOTALL | re.VERBOSE
 )
 _PARSE_ERROR = re.compile(
     r"\[ParseError at position \(line: (\d+) column: (\d+)\)\]\nError context:(.*?)\n(.*)", re.DOTALL
 )
-_CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
+_REFERENCE_IN_LIST = re.compile(r"\[[^]]*@")
 
 HEADER = '<ir_version: 10, opset_import: ["" : 17, "pattern": 1, "rewrite": 1, "where": 1, "fuser": 1]>'
 
@@ -148,17 +148,17 @@ def _versions(imports: Iterable[OperatorSetIdProto]) -> dict[str, int]:
 
 
 def _tokens(text: str) -> Tokens:
-    tokens = Tokens([], [])
+    words, lines = [], []
     line = 1
     for word in _TOKEN.findall(text):
         if word == "\n":
             line += 1
         elif word[0] != "#":
-            tokens.words.append(word)
-            tokens.lines.append(line)
+            words.append(word)
+            lines.append(line)
             if word[0] == '"':
                 line += word.count("\n")
-    return tokens
+    return Tokens(words, lines)
 
 
 def _refuse_what_the_parser_would_lose(file: Path, text: str, tokens: Tokens) -> None:
@@ -167,17 +167,18 @@ def _refuse_what_the_parser_would_lose(file: Path, text: str, tokens: Tokens) ->
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise PatternError(file, line, "holds a NUL byte, which ends the text for the parser; remove it")
+    if not _REFERENCE_IN_LIST.search(text):  # it may still stand in a comment or a string
+        return
     in_list = False
-    for at, word in enumerate(tokens.words):
+    for word, line in zip(tokens.words, tokens.lines, strict=True):
         if word in "[]":
             in_list = word == "["
-        elif word == "@" and in_list:
-            name = "".join(tokens.words[at + 1 : at + 2])
+        elif word[0] == "@" and in_list:
             raise PatternError(
                 file,
-                tokens.lines[at],
-                f"a list can't hold a reference: @{name} would be dropped; "
-                f"make the whole list the attribute, as in `pads: ints = @{name}`",
+                line,
+                f"a list can't hold a reference: {word} would be dropped; "
+                f"make the whole list the attribute, as in `pads: ints = {word}`",
             )
 
 
@@ -253,11 +254,11 @@ def _starts(words: Sequence[str], opening: int, end_of: Mapping[int, int]) -> It
 
 
 def _partners(words: Sequence[str]) -> dict[int, int]:
-    """Index of the closing bracket for each opening one."""
+    """Index of the closing bracket for each opening one; the text has parsed, so they match."""
     partners, stack = {}, []
     for index, word in enumerate(words):
-        if word in _CLOSING:
+        if word in "([{<":
             stack.append(index)
-        elif stack and word == _CLOSING[words[stack[-1]]]:
+        elif word in ")]}>":
             partners[stack.pop()] = index
     return partners
