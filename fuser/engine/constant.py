@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import AttributeProto, TensorProto, helper, numpy_helper
+from onnx import AttributeProto, TensorProto, helper
 
-from fuser.engine.deferred import BLOCK, Deferred
+from fuser.engine.deferred import BLOCK, Deferred, FileArray
 from fuser.engine.node import str_name
+from fuser.storage import ByteRange
 
 if TYPE_CHECKING:
     from fuser.engine.graph import Graph
@@ -99,14 +100,16 @@ def from_tensor(graph: Graph, tensor: TensorProto, source: str = "") -> Const | 
         return (
             f"holds {TensorProto.DataType.Name(kind).lower()}, which the pattern's arithmetic does not cover"
         )
-    array = graph.context.stored.weights.read(tensor)
-    return Const(_as_float64(array) if kind in FLOATS else array, kind, source)
-
-
-def _as_float64(array: NDArray[Any]) -> NDArray[np.float64] | Deferred:
-    if array.size > DEFER_FROM:
-        return Deferred(array.reshape(-1), array.shape)
-    return array.astype(np.float64)
+    weights = graph.context.stored.weights
+    if kind not in FLOATS:
+        return Const(weights.read(tensor), kind, source)
+    shape = tuple(tensor.dims)
+    if prod(shape) <= DEFER_FROM:
+        return Const(weights.read(tensor).astype(np.float64), kind, source)
+    payload = weights.payload(tensor)
+    if isinstance(payload, ByteRange):
+        return Const(Deferred(FileArray(payload, np.dtype(helper.tensor_dtype_to_np_dtype(kind))), shape), kind, source)
+    return Const(Deferred(weights.read(tensor).reshape(-1), shape), kind, source)
 
 
 def from_node(graph: Graph, node: Node) -> Const | str:
@@ -160,10 +163,3 @@ def computed_by(node: Node) -> str:
     """The reason that a value is no constant because a node computes it."""
     return f"is computed by {node.op_type} {str_name(node)!r}"
 
-
-def to_tensor(const: Const, name: str, dtype: int) -> TensorProto:
-    """A small constant as a tensor with its bytes inline."""
-    blocks = list(const.rounded(dtype))
-    to = helper.tensor_dtype_to_np_dtype(dtype)
-    array = np.concatenate(blocks) if blocks else np.empty(0, to)
-    return numpy_helper.from_array(array.reshape(const.shape), name)

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from fuser.storage import StoredModel
 
 
+FUSED = "fuser"
+"""The domain of the fused operators; their definitions are nobody's graph to fuse in."""
+
+
 class Context:
     """The model, the names it uses, and its graphs.
 
@@ -30,7 +34,7 @@ class Context:
         self.ir_version = proto.ir_version
         self.opsets = {domain_of(o.domain): o.version for o in proto.opset_import}
         self.main = Graph(self, proto.graph)
-        self.functions = [Graph(self, f, function_path(f)) for f in proto.functions]
+        self.functions = [Graph(self, f, function_path(f)) for f in proto.functions if f.domain != FUSED]
 
     def overridable(self, graph: Graph, value: str) -> bool:
         """Whether a caller may give the initializer another value: from IR 4 on, when it is a graph input too."""
@@ -60,6 +64,6 @@ def _fresh(taken: set[str], wish: str) -> str:
 
 
 def function_path(function: object) -> str:
-    """``domain::name``, with ``:overload`` where there is one."""
+    """``function domain::name``, with ``:overload`` where there is one."""
     overload = getattr(function, "overload", "")
-    return f"{getattr(function, 'domain', '')}::{getattr(function, 'name', '')}" + (f":{overload}" if overload else "")
+    return f"function {getattr(function, 'domain', '')}::{getattr(function, 'name', '')}" + (f":{overload}" if overload else "")

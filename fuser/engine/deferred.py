@@ -13,6 +13,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from onnx import helper
+
+from fuser.storage import ByteRange
 
 BLOCK = 1 << 18
 """Elements evaluated at once: 2 MiB of float64."""
@@ -22,15 +25,29 @@ Binary = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True)
+class FileArray:
+    """A flat array that lies in a file. A slice is read when it is asked for, so nothing stays resident."""
+
+    range: ByteRange
+    dtype: np.dtype[Any]
+
+    def __getitem__(self, part: slice) -> NDArray[Any]:
+        """Read the elements ``start`` to ``stop``."""
+        size, whole = self.dtype.itemsize, self.range
+        piece = ByteRange(whole.path, whole.offset + part.start * size, (part.stop - part.start) * size, whole.stamp)
+        return np.frombuffer(b"".join(piece.chunks()), self.dtype)
+
+
+@dataclass(frozen=True)
 class Deferred:
     """A tensor of ``shape``, in C order, as arithmetic on ``base``.
 
-    ``base`` is a flat array in its own dtype (a mapped file), or another Deferred of as many elements. ``operand`` has the
+    ``base`` is a flat array in its own dtype, here or in a file, or another Deferred of as many elements. ``operand`` has the
     rank of ``shape`` and broadcasts to it; ``function(base, operand)`` (or swapped) gives the values. With no function
     the values are the base's.
     """
 
-    base: NDArray[Any] | Deferred
+    base: NDArray[Any] | FileArray | Deferred
     shape: tuple[int, ...]
     function: Binary | None = None
     operand: Floats | None = None
@@ -90,3 +107,23 @@ class Deferred:
     def array(self) -> Floats:
         """Everything at once, in float64."""
         return self.read(0, self.size).reshape(self.shape)
+
+
+@dataclass(frozen=True)
+class Rounded:
+    """The bytes of a deferred tensor, rounded once to an ONNX element type: a Payload, computed as it is written."""
+
+    values: Deferred
+    dtype: int
+
+    @property
+    def nbytes(self) -> int:
+        """Their number."""
+        return self.values.size * helper.tensor_dtype_to_np_dtype(self.dtype).itemsize
+
+    def chunks(self) -> Iterator[memoryview]:
+        """Compute and yield them block by block."""
+        to = helper.tensor_dtype_to_np_dtype(self.dtype)
+        with np.errstate(all="ignore"):
+            for block in self.values.blocks():
+                yield memoryview(np.ascontiguousarray(block.astype(to)).view(np.uint8))

@@ -49,6 +49,7 @@ class Mismatch:
 
     rule: str
     graph: Graph
+    root: Node
     label: str
     node: Node | None
     fact: str
@@ -75,6 +76,7 @@ class Match:
 
     rule: CompiledRule
     graph: Graph
+    start: Node
     nodes: dict[str, Node] = field(default_factory=dict)
     values: dict[str, str] = field(default_factory=dict)
     variables: dict[str, Binding] = field(default_factory=dict)
@@ -83,7 +85,7 @@ class Match:
     def copy(self) -> Match:
         """An independent copy, for trying another order of inputs."""
         nodes, values, variables = self.nodes.copy(), self.values.copy(), self.variables.copy()
-        return Match(self.rule, self.graph, nodes, values, variables, self.accept)
+        return Match(self.rule, self.graph, self.start, nodes, values, variables, self.accept)
 
     @property
     def root(self) -> Node:
@@ -103,11 +105,11 @@ def match(
     ``accept`` has the last word on each way in which the pattern fits: where it refuses, another order of the inputs
     of a commutative operator is tried.
     """
-    return _node(Match(rule, graph, accept=accept), rule.pattern.root, root, None)
+    return _node(Match(rule, graph, root, accept=accept), rule.pattern.root, root, None)
 
 
 def _fail(at: Match, label: str, node: Node | None, fact: str, *parts: Any, hint: str = "") -> Mismatch:
-    return Mismatch(at.rule.id, at.graph, label, node, fact, parts, len(at.nodes), hint)
+    return Mismatch(at.rule.id, at.graph, at.start, label, node, fact, parts, len(at.nodes), hint)
 
 
 def _node(at: Match, want: PatternNode, node: Node, rest: Goals) -> Match | Mismatch:

@@ -36,11 +36,12 @@ class Node:
     """One node of one graph; equality is identity.
 
     ``order`` sorts nodes topologically: the model's node *i* is ``(i,)``, what replaces it ``(i, 0)``, ``(i, 1)`` …
+    ``label`` is its label in the rewrite that made it, ``parts`` the nodes of that match by label.
     ``proto`` is the model's message, or None for a node that a rewrite made and that is not written yet.
     """
 
-    __slots__ = ("attributes", "domain_as_written", "inputs", "kind", "label", "live", "name", "order", "origin",
-                 "outputs", "proto", "reads")  # fmt: skip
+    __slots__ = ("attributes", "inputs", "kind", "label", "live", "name", "order", "origin",
+                 "outputs", "parts", "proto")  # fmt: skip
 
     def __init__(
         self,
@@ -63,7 +64,7 @@ class Node:
         self.live = True
         self.origin = Origin() if proto is None else Origin((self,))
         self.label = ""
-        self.reads: list[str] = inputs
+        self.parts: Mapping[str, Node] = {}
 
     @property
     def op_type(self) -> str:

@@ -78,6 +78,12 @@ class Rewriter:
         self.hits[rule.id] += 1
         return applied
 
+    def replace(self, node: Node, by: Sequence[Node]) -> None:
+        """Put nodes that compute the same in a node's place; this is not taken back."""
+        self._detach(node)
+        for new in by:
+            self._attach(new)
+
     def undo(self, mark: int) -> None:
         """Take back every rewrite made since the journal had ``mark`` entries."""
         while len(self.journal) > mark:
@@ -206,7 +212,8 @@ class _Plan:
             shape = self._shape(step.inputs[0], env)
             if shape is None:
                 return False
-            env[step.outputs[0]] = shape
+            part = slice(step.literal_values.get("start", 0), step.literal_values.get("end"))
+            env[step.outputs[0]] = Const(np.asarray(shape.array()[part]), TensorProto.INT64)
             return True
         if step.op_type == "Size" and not self._const(step.inputs[0], env):
             return False
@@ -361,6 +368,7 @@ class _Plan:
         left = dict(self.match.nodes)
         for node in plan.nodes:
             same = left.pop(node.label, None)
+            node.parts = self.match.nodes
             node.origin = (same.origin if same is not None else Origin()) + Origin((), (self.rule.id,))
         if plan.nodes:
             last = plan.nodes[-1]
@@ -384,14 +392,15 @@ class _Plan:
                         node = self.match.nodes[label]
                         formal = input_name(node.op_type, node.kind[0], self.graph.opset(node.kind[0]), k)
                         raise Declined(
-                            Mismatch(self.rule.id, self.graph, label, node, "{} {!r} is not constant: it {}",
+                            Mismatch(self.rule.id, self.graph, self.match.root, label, node, "{} {!r} is not constant: it {}",
                                      (formal, value, why), len(self.match.nodes), FREEZE if FREEZE in why else "")
                         )  # fmt: skip
         self._decline("it would leave {} nodes to run in place of {}", len(steps), pattern.size)
 
     def _decline(self, fact: str, *parts: Any) -> None:
         root = self.rule.pattern.root.label
-        raise Declined(Mismatch(self.rule.id, self.graph, root, self.match.root, fact, parts, len(self.match.nodes)))
+        root_node = self.match.root
+        raise Declined(Mismatch(self.rule.id, self.graph, root_node, root, root_node, fact, parts, len(self.match.nodes)))
 
 
 def _named(attribute: str, value: Any) -> AttributeProto:

@@ -1,0 +1,335 @@
+"""The Python API: fuse a model, check two for parity, explain why something was not fused."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
+
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
+
+from fuser.errors import ConfigError, OutputError
+from fuser.language import RewriteRule, builtin_folder, load_rules
+from fuser.pipeline import Rewritten, rewrite
+from fuser.report import Declined, ModelFacts, Report
+from fuser.storage import StoredModel, Written, from_proto, load, save
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    import onnx_graphsurgeon as gs
+    from numpy.typing import NDArray
+
+    from fuser.parity import Parity
+
+Form = Literal["function", "standard"]
+M = TypeVar("M")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a run is asked to do; see :func:`fuse` for each."""
+
+    patterns: tuple[Path, ...] = ()
+    only: tuple[str, ...] = ()
+    disable: tuple[str, ...] = ()
+    fused_as: Form = "function"
+    freeze_inputs: bool = False
+    parity: bool = True
+    inputs: Path | Mapping[str, NDArray[Any]] | None = None
+    shapes: Mapping[str, Sequence[int]] | None = None
+    draws: int = 3
+    seed: int = 0
+    tolerance: float | None = None
+    timeout: float = 300.0
+    hashes: bool = True
+
+
+@dataclass(frozen=True)
+class Result(Generic[M]):
+    """A fused model and the report on it. ``model`` is of the kind that was given: a gs.Graph for a gs.Graph."""
+
+    report: Report
+    stored: StoredModel
+    _as_graph: bool = False
+
+    @property
+    def model(self) -> M:
+        """The fused model with all its weights in memory."""
+        whole = self.stored.materialize()
+        if self._as_graph:
+            import onnx_graphsurgeon  # noqa: PLC0415  (slow to import; only who holds a gs.Graph pays)
+
+            return cast("M", onnx_graphsurgeon.import_onnx(whole))
+        return cast("M", whole)
+
+    def save(self, path: str | Path, *, force: bool = False) -> Written:
+        """Write the model; weights that no rule touched are copied from file to file.
+
+        Raises:
+            OutputError: parity failed, so there is nothing to write; or the path can't be written.
+        """
+        refuse_failed(self.report)
+        return save(self.stored, path, force=force)
+
+
+def fuse(
+    model: str | Path | ModelProto | gs.Graph,
+    *,
+    patterns: Sequence[str | Path] = (),
+    only: Sequence[str] = (),
+    disable: Sequence[str] = (),
+    fused_as: Form = "function",
+    freeze_inputs: bool = False,
+    parity: bool = True,
+    inputs: str | Path | Mapping[str, NDArray[Any]] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    draws: int = 3,
+    seed: int = 0,
+    tolerance: float | None = None,
+    timeout: float = 300.0,
+) -> Result[Any]:
+    """Fuse Conv, BatchNormalization and LeakyRelu wherever they mean that, and check the result.
+
+    Args:
+        model: a path, a ModelProto or an onnx-graphsurgeon Graph; it is not changed.
+        patterns: folders or files of further rules, tried before the built-in ones.
+        only: ids or names of the rules to use; all where empty.
+        disable: ids or names of rules not to use.
+        fused_as: ``function`` writes ``fuser::ConvLeakyRelu`` and its definition, ``standard`` Conv and LeakyRelu.
+        freeze_inputs: nobody overrides initializers that are also graph inputs, so they are constants.
+        parity: run both models in onnxruntime, optimizations off, and compare.
+        inputs: what to run them on: .npz, .npy, a folder of .pb files, or arrays by input name; seeded draws else.
+        shapes: shapes of inputs whose dims are free, by input name.
+        draws: how many seeded draws.
+        seed: of the first draw.
+        tolerance: relative to an output's scale; by element type where None.
+        timeout: seconds that one run of a model may take.
+
+    Returns:
+        The fused model and the report; ``report.parity.verdict`` says what the check found.
+
+    Raises:
+        ModelError: the model can't be read or contradicts itself.
+        PatternError: a rule file is wrong.
+        ConfigError: an option is.
+    """
+    options = Options(
+        tuple(map(Path, patterns)), tuple(only), tuple(disable), fused_as, freeze_inputs, parity,
+        Path(inputs) if isinstance(inputs, str) else inputs, shapes, draws, seed, tolerance, timeout,
+    )  # fmt: skip
+    if isinstance(model, (str, Path)):
+        stored, before, as_graph = load(model), Path(model), False
+    else:
+        as_graph = not isinstance(model, ModelProto)
+        proto = _export(cast("gs.Graph", model)) if as_graph else cast("ModelProto", model)
+        stored, before = from_proto(proto), proto
+    report = run(stored, options)
+    if parity:
+        report = check(before, stored, report, options)
+    return Result(report, stored, as_graph)
+
+
+def explain(
+    model: str | Path | ModelProto, node: str | None = None, *, patterns: Sequence[str | Path] = (), freeze_inputs: bool = False
+) -> tuple[Declined, ...]:
+    """Why not: every near miss of the model, nearest first; or everything that was tried at one node.
+
+    Args:
+        model: a path or a ModelProto; it is not changed.
+        node: a node's name, or the name of a value it makes.
+        patterns: folders or files of further rules.
+        freeze_inputs: as for :func:`fuse`.
+
+    Raises:
+        ModelError: the model can't be read or contradicts itself.
+        ConfigError: the model has no such node.
+    """
+    stored = load(model) if isinstance(model, (str, Path)) else from_proto(model)
+    if node is not None:
+        known = {n.name for n in _nodes(stored.proto) if n.name} | {o for n in _nodes(stored.proto) for o in n.output}
+        if node not in known:
+            raise ConfigError(f"the model has no node {node!r}; {nearest(node, known)}")
+    rules = select_rules(Options(patterns=tuple(map(Path, patterns))))
+    return rewrite(stored, rules, freeze_inputs=freeze_inputs, about=node).declined
+
+
+def run(stored: StoredModel, options: Options) -> Report:
+    """Rewrite the model in place and report on it; parity is not checked yet."""
+    started = time.perf_counter()
+    proto = stored.proto
+    sha256 = stored.sha256 if options.hashes else ""
+    before = _Facts.of(proto)
+    rules = select_rules(options)
+    loaded = time.perf_counter()
+    done = rewrite(stored, rules, freeze_inputs=options.freeze_inputs, standard=options.fused_as == "standard")
+    after = _Facts.of(proto)
+    opset = next((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), 0)
+    facts = ModelFacts(
+        path=str(stored.path or ""),
+        sha256=sha256,
+        opset=opset,
+        ir_version=before.ir_version,
+        nodes=(before.nodes, after.nodes),
+        initializer_bytes=(before.bytes, after.bytes),
+        operators=(before.operators, after.operators),
+        batch_normalizations=(before.operators.get("BatchNormalization", 0), after.operators.get("BatchNormalization", 0)),
+    )
+    timing = {"rules": loaded - started, **done.seconds}
+    return _report(done, facts, options, timing)
+
+
+def check(before: Path | ModelProto, stored: StoredModel, report: Report, options: Options) -> Report:
+    """The report with the parity of the rewritten model and the one it came from."""
+    from fuser.parity import Site, check_parity  # noqa: PLC0415  (only who checks pays for the import)
+
+    started = time.perf_counter()
+    sites = tuple(Site(f.graph, f.output, f.inputs, f.op, f.nodes) for f in report.fusions)
+    with tempfile.TemporaryDirectory(prefix="onnx-fuser-") as folder:
+        written = save(stored, Path(folder) / "fused.onnx")
+        parity = check_parity(
+            before, written.path, inputs=options.inputs, draws=options.draws, seed=options.seed,
+            tolerance=options.tolerance, shapes=options.shapes, sites=sites, timeout=options.timeout,
+        )  # fmt: skip
+    return replace(report, parity=parity, timing={**report.timing, "parity": time.perf_counter() - started})
+
+
+def optimize(
+    source: Path, output: Path, options: Options, *, force: bool = False, progress: Callable[[str], None] = lambda _: None
+) -> Report:
+    """Fuse ``source`` into ``output``: written whole when parity did not fail, else not at all.
+
+    Raises:
+        FuserError: what :func:`fuse` raises, and OutputError where the output can't be written.
+    """
+    progress("reading")
+    stored = load(source)
+    check_writable(source, output, force=force)
+    progress("rewriting")
+    report = run(stored, options)
+    if options.parity:
+        progress("checking parity")
+        report = check(source, stored, report, options)
+        if report.parity is not None and report.parity.verdict == "failed":
+            return report
+    progress("writing")
+    started = time.perf_counter()
+    written = save(stored, output, force=force)
+    facts = replace(report.model, output=str(written.path), output_sha256=written.sha256)
+    return replace(report, model=facts, timing={**report.timing, "write": time.perf_counter() - started})
+
+
+def check_writable(source: Path, output: Path, *, force: bool) -> None:
+    """Refuse before the work what could not be written after it.
+
+    Raises:
+        OutputError: the output is a folder, its folder is missing, or it is the input and ``force`` is not given.
+    """
+    if output.is_dir():
+        raise OutputError(f"{output} is a folder; give the name of a file in it, such as {output / source.name}")
+    if not output.parent.is_dir():
+        raise OutputError(f"the folder {output.parent} does not exist; make it, or write somewhere else")
+    if output.exists() and output.samefile(source) and not force:
+        raise OutputError(f"{output} is the input itself; write somewhere else, or say --force to replace it")
+
+
+def refuse_failed(report: Report) -> None:
+    """Raise OutputError where parity failed: such a model is not written."""
+    if report.parity is not None and report.parity.verdict == "failed":
+        raise OutputError(f"parity failed, so nothing is written: {report.parity.reason}")
+
+
+def select_rules(options: Options) -> tuple[RewriteRule, ...]:
+    """The rules of a run: the user's own before the built-in ones, less those that were ruled out.
+
+    Raises:
+        PatternError: a rule file is wrong.
+        ConfigError: a rule is named that does not exist, or twice.
+    """
+    own = load_rules(*options.patterns) if options.patterns else ()
+    built_in = load_rules(builtin_folder())
+    ids = {r.id for r in built_in}
+    for rule in own:
+        if rule.id in ids:
+            raise ConfigError(f"{rule.file} has a rule {rule.id}, which is built in; give yours another overload")
+    rules = (*own, *built_in)
+    known = {r.id for r in rules} | {r.name for r in rules}
+    for name in (*options.only, *options.disable):
+        if name not in known:
+            raise ConfigError(f"there is no rule {name!r}; {nearest(name, known)}, and `onnx-fuser patterns list` has all")
+    named = lambda r, names: r.id in names or r.name in names  # noqa: E731
+    return tuple(r for r in rules if (not options.only or named(r, options.only)) and not named(r, options.disable))
+
+
+def nearest(name: str, known: set[str]) -> str:
+    """The end of a sentence that says which known name was perhaps meant."""
+    close = get_close_matches(name, sorted(known), 1)
+    return f"the nearest is {close[0]!r}" if close else "none has a name like it"
+
+
+@dataclass(frozen=True)
+class _Facts:
+    nodes: int
+    bytes: int
+    operators: Mapping[str, int]
+    ir_version: int
+
+    @classmethod
+    def of(cls, model: ModelProto) -> _Facts:
+        operators = Counter(f"{n.domain}::{n.op_type}" if n.domain not in ("", "ai.onnx") else n.op_type for n in _nodes(model))
+        return cls(sum(operators.values()), _initializer_bytes(model.graph), dict(sorted(operators.items())), model.ir_version)
+
+
+def _initializer_bytes(graph: GraphProto) -> int:
+    from math import prod  # noqa: PLC0415
+
+    from onnx import TensorProto, helper  # noqa: PLC0415
+
+    total = 0
+    for t in graph.initializer:
+        if t.data_type != TensorProto.STRING:
+            total += prod(t.dims) * helper.tensor_dtype_to_np_dtype(t.data_type).itemsize
+    return total + sum(_initializer_bytes(g) for n in graph.node for a in n.attribute for g in _bodies(a))
+
+
+def _bodies(attribute: Any) -> list[GraphProto]:
+    return ([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs)
+
+
+def _nodes(model: ModelProto) -> Iterator[NodeProto]:
+    """Every node of the model, bodies and functions included, but not the definitions of fused operators."""
+    stack: list[GraphProto | FunctionProto] = [model.graph, *(f for f in model.functions if f.domain != "fuser")]
+    while stack:
+        for node in stack.pop().node:
+            yield node
+            for a in node.attribute:
+                stack += _bodies(a)
+
+
+def _report(done: Rewritten, facts: ModelFacts, options: Options, timing: Mapping[str, float]) -> Report:
+    tool = {"name": "onnx-fuser"}
+    for package in ("onnx-fuser", "onnx", "onnxruntime", "numpy"):
+        try:
+            tool[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            tool[package] = "not installed"
+    return Report(
+        tool=tool, model=facts, rewrites=done.rewrites, fusions=done.fusions, declined=done.declined, rules=done.rules,
+        target={"name": "onnx", "form": options.fused_as, "findings": []}, timing=timing,
+    )  # fmt: skip
+
+
+def _export(graph: gs.Graph) -> ModelProto:
+    """The graph as a model; graphsurgeon's export changes the graph's own order, so a copy is exported."""
+    import onnx_graphsurgeon  # noqa: PLC0415
+
+    if not isinstance(graph, onnx_graphsurgeon.Graph):
+        raise ConfigError(f"a model is a path, a ModelProto or an onnx_graphsurgeon.Graph, not {type(graph).__name__}")
+    return cast("ModelProto", onnx_graphsurgeon.export_onnx(graph.copy()))

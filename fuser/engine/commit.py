@@ -1,0 +1,304 @@
+"""Writes what was rewritten into the model: once per graph, and only what changed.
+
+Nodes, initializers and value_info that no rewrite touched stay the messages they were, in their order. Deleting from the
+middle of a repeated field is quadratic, so fields are sorted in place and cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from onnx import AttributeProto, FunctionProto, NodeProto, StringStringEntryProto, TensorProto
+
+from fuser.engine.context import FUSED
+from fuser.engine.deferred import Deferred, Rounded
+from fuser.engine.node import domain_of, str_name
+from fuser.errors import ModelError
+from fuser.storage import Block
+
+if TYPE_CHECKING:
+    from fuser.engine.constant import Const
+    from fuser.engine.context import Context
+    from fuser.engine.graph import Graph
+    from fuser.engine.node import Node
+
+FUNCTIONS_SINCE = 8
+"""The IR version from which a model may hold functions."""
+INITIALIZERS_ARE_INPUTS_BEFORE = 4
+
+
+def commit(context: Context, definitions: Iterable[FunctionProto]) -> None:
+    """Write every graph's rewrites into ``context.stored.proto``, which is what the caller saves.
+
+    Raises:
+        ModelError: the model defines an operator of domain ``fuser`` otherwise.
+    """
+    graphs = list(context.graphs())
+    changed = [g for g in graphs if g.added or g.removed]
+    gone = _unread(changed)
+    for graph in graphs:
+        if graph.added or graph.removed or id(graph) in gone:
+            _commit_graph(graph, gone.get(id(graph), set()))
+    _definitions(context, changed, {(f.name, f.overload): f for f in definitions})
+    if context.ir_version < INITIALIZERS_ARE_INPUTS_BEFORE:
+        _initializer_inputs(context)
+
+
+# ---- what nobody reads any more
+
+
+def _unread(changed: list[Graph]) -> dict[int, set[str]]:
+    """The initializers, and the outputs of weight-side nodes, that lost their last reader; by the graph they are in.
+
+    Weight-side nodes that nobody reads are removed from their graphs on the way.
+    """
+    gone: dict[int, set[str]] = {}
+    by_the_dead: dict[int, frozenset[str]] = {}
+    work = [(g, v) for g in changed for n in g.removed for v in n.inputs if v]
+    while work:
+        graph, value = work.pop()
+        home = graph.home(value)
+        if home is None or home.readers_of(value) or value in home.outputs:
+            continue
+        if id(home) not in by_the_dead:
+            by_the_dead[id(home)] = _read_by_the_dead(home)
+        if value in by_the_dead[id(home)]:
+            continue
+        if value in home.initializers:
+            gone.setdefault(id(home), set()).add(value)
+            continue
+        node = home.producer.get(value)
+        if node is None or not node.live or any(home.readers_of(o) or o in home.outputs for o in node.outputs):
+            continue
+        for o in node.outputs:
+            home.producer.pop(o, None)
+        home.count_reads(node, node.inputs, -1)
+        home.removed.add(node)
+        home.added.pop(node, None)
+        gone.setdefault(id(home), set()).update(node.outputs)
+        work += [(home, v) for v in node.inputs if v]
+    return gone
+
+
+def _read_by_the_dead(graph: Graph) -> frozenset[str]:
+    """What nodes read that reach no output: they stay, so what they read stays."""
+    return frozenset(v for n in graph.nodes if not n.live for v in n.inputs)
+
+
+# ---- one graph
+
+
+def _commit_graph(graph: Graph, gone: set[str]) -> None:
+    protos = [n.proto for n in graph.nodes]
+    order: dict[int, tuple[int, ...]] = {id(p): n.order for p, n in zip(protos, graph.nodes, strict=True)}
+    kept_names = _constants(graph, gone)
+    dropped = {id(n.proto) for n in graph.removed if n.proto is not None}
+    dropped |= _stranded(graph)
+    for node in graph.nodes:
+        if node.proto is not None and node not in graph.removed and list(node.proto.input) != node.inputs:
+            del node.proto.input[:]
+            node.proto.input.extend(node.inputs)
+    field = graph.proto.node
+    for node in sorted(graph.added, key=lambda n: n.order):
+        field.append(_proto(node, graph, kept_names))
+        protos.append(field[-1])
+        order[id(protos[-1])] = node.order
+    for k, (name, const) in enumerate(_constants_of_function(graph).items()):
+        field.append(_constant_node(name, const))
+        protos.append(field[-1])
+        order[id(protos[-1])] = (-1, k)
+    _keep(field, lambda p: id(p) not in dropped, lambda p: order[id(p)])
+    if isinstance(graph.proto, FunctionProto):
+        return
+    values = {o for n in graph.live_nodes() for o in n.outputs} | {o for n in graph.nodes if not n.live for o in n.outputs}
+    values |= graph.inputs | graph.outputs | {t.name for t in graph.proto.initializer} | graph.sparse
+    _keep(graph.proto.value_info, lambda v: v.name in values)
+    _keep(graph.proto.quantization_annotation, lambda a: a.tensor_name in values)
+
+
+def _stranded(graph: Graph) -> set[int]:
+    """Nodes that reach no output and read a value that a rewrite took away."""
+    lost = {o for n in graph.removed for o in n.outputs if o and not graph.is_local(o)}
+    stranded: set[int] = set()
+    for node in graph.nodes if lost else ():
+        if not node.live and any(v in lost for v in node.inputs):
+            stranded.add(id(node.proto))
+            lost.update(node.outputs)
+    return stranded
+
+
+def _keep(field: Any, wanted: Callable[[Any], bool], key: Callable[[Any], Any] | None = None) -> None:
+    """Keep the messages of a repeated field that are wanted, in their order or that of ``key``, in linear time."""
+    messages = list(field)
+    kept = [m for m in messages if wanted(m)]
+    if key is not None:
+        kept.sort(key=key)
+    if len(kept) == len(messages) and key is None:
+        return
+    rank = {id(m): k for k, m in enumerate(kept)}
+    field.sort(key=lambda m: rank.get(id(m), len(messages)))
+    del field[len(kept) :]
+
+
+# ---- constants
+
+
+def _constants(graph: Graph, gone: set[str]) -> dict[str, str]:
+    """Write the constants that rewrites made and nodes read; gives the names they got.
+
+    A constant takes the place and the name of the initializer it was computed from where nobody reads that any more.
+    """
+    names: dict[str, str] = {}
+    if isinstance(graph.proto, FunctionProto):
+        return names
+    taken: set[str] = set()
+    weights = graph.context.stored.weights
+    for name, const in graph.made_constants.items():
+        if not graph.readers_of(name) and name not in graph.outputs:
+            continue
+        old = graph.initializers.get(const.source) if const.source in gone and const.source not in taken else None
+        if old is not None and tuple(old.dims) == const.shape and old.data_type == const.dtype:
+            taken.add(const.source)
+            names[name] = const.source
+            tensor = old
+        else:
+            tensor = graph.proto.initializer.add()
+            tensor.name = name
+            tensor.dims.extend(const.shape)
+            tensor.data_type = const.dtype
+        if isinstance(const.data, Deferred):
+            weights.attach(tensor, Rounded(const.data, const.dtype))
+        elif weights.payload(tensor) is not None or weights.is_external(tensor):
+            weights.attach(tensor, Block(_bytes(const)))
+        else:
+            for field in ("float_data", "int32_data", "int64_data", "double_data", "uint64_data"):
+                tensor.ClearField(field)
+            tensor.raw_data = _bytes(const)
+    gone -= taken
+    _keep(graph.proto.initializer, lambda t: t.name not in gone)
+    return names
+
+
+def _bytes(const: Const) -> bytes:
+    return b"".join(np.ascontiguousarray(b).tobytes() for b in const.rounded(const.dtype))
+
+
+def _constants_of_function(graph: Graph) -> dict[str, Const]:
+    """What a function's rewrites made: it has no initializers, so these become Constant nodes."""
+    if not graph.is_function:
+        return {}
+    return {n: c for n, c in graph.made_constants.items() if graph.readers_of(n) or n in graph.outputs}
+
+
+def _constant_node(name: str, const: Const) -> NodeProto:
+    tensor = TensorProto(name=name, data_type=const.dtype, dims=const.shape, raw_data=_bytes(const))
+    value = AttributeProto(name="value", type=AttributeProto.TENSOR, t=tensor)
+    return NodeProto(op_type="Constant", output=[name], attribute=[value])
+
+
+# ---- nodes
+
+
+def _proto(node: Node, graph: Graph, names: dict[str, str]) -> NodeProto:
+    """The node as a message: its provenance in metadata_props, what its ancestors carried kept."""
+    proto = NodeProto(
+        op_type=node.op_type,
+        domain=node.kind[0] or _default_domain(graph),
+        name=node.name,
+        input=[names.get(v, v) for v in node.inputs],
+        output=node.outputs,
+        attribute=[a for _, a in sorted((node.attributes or {}).items())],
+    )
+    carried: dict[str, str] = {}
+    docs: dict[str, None] = {}
+    for ancestor in node.origin.nodes:
+        if ancestor.proto is not None:
+            for entry in ancestor.proto.metadata_props:
+                carried.setdefault(entry.key, entry.value)
+            if ancestor.proto.doc_string:
+                docs[ancestor.proto.doc_string] = None
+    proto.doc_string = "\n".join(docs)
+    carried["fuser.rule"] = ", ".join(node.origin.rules)
+    carried["fuser.replaces"] = ", ".join(str_name(n) for n in node.origin.nodes)
+    proto.metadata_props.extend(StringStringEntryProto(key=k, value=v) for k, v in carried.items())
+    return proto
+
+
+def _default_domain(graph: Graph) -> str:
+    """How the model spells the default domain."""
+    imports = graph.proto.opset_import if isinstance(graph.proto, FunctionProto) else graph.context.stored.proto.opset_import
+    spellings = [o.domain for o in imports if domain_of(o.domain) == ""]
+    return "" if "" in spellings or not spellings else spellings[0]
+
+
+# ---- the model around the graphs
+
+
+def _definitions(context: Context, changed: list[Graph], known: dict[tuple[str, str], FunctionProto]) -> None:
+    """Import domain ``fuser`` where its operators are used, and put their definitions into the model."""
+    model = context.stored.proto
+    used: dict[tuple[str, str], None] = {}
+    for graph in changed:
+        here = [n.op_type for n in graph.added if n.kind[0] == FUSED]
+        used.update(((op, ""), None) for op in here)
+        if here and isinstance(graph.proto, FunctionProto):
+            _import(graph.proto.opset_import)
+    if not used:
+        return
+    _import(model.opset_import)
+    present = {(f.name, f.overload): f for f in model.functions if f.domain == FUSED}
+    for key in _closure(used, known):
+        definition = FunctionProto()
+        definition.CopyFrom(known[key])
+        for imported in definition.opset_import:
+            if imported.domain == "":
+                imported.version = context.opsets.get("", imported.version)
+        if key not in present:
+            model.functions.append(definition)
+        elif present[key].node != definition.node:
+            raise ModelError(
+                f"the model defines fuser::{key[0]} with another body than the rules do; "
+                "export it again, or rename that function"
+            )
+    model.ir_version = max(model.ir_version, FUNCTIONS_SINCE)
+
+
+def _closure(used: Iterable[tuple[str, str]], known: dict[tuple[str, str], FunctionProto]) -> list[tuple[str, str]]:
+    """The definitions that are used, and those that these use, callees first."""
+    out: dict[tuple[str, str], None] = {}
+
+    def visit(key: tuple[str, str]) -> None:
+        for node in known[key].node:
+            if node.domain == FUSED:
+                visit((node.op_type, node.overload))
+        out[key] = None
+
+    for key in used:
+        visit(key)
+    return list(out)
+
+
+def _import(opset_import: Any) -> None:
+    if all(o.domain != FUSED for o in opset_import):
+        opset_import.add(domain=FUSED, version=1)
+
+
+def _initializer_inputs(context: Context) -> None:
+    """Before IR 4 initializers had to be inputs too and were constants; from IR 4 on such inputs could be overridden."""
+    graph = context.stored.proto.graph
+    names = {t.name for t in graph.initializer}
+    if context.stored.proto.ir_version >= INITIALIZERS_ARE_INPUTS_BEFORE:
+        _keep(graph.input, lambda v: v.name not in names)
+        return
+    was = context.main.initializers
+    _keep(graph.input, lambda v: v.name not in was or v.name in names)
+    listed = {v.name for v in graph.input}
+    for tensor in graph.initializer:
+        if tensor.name not in listed and tensor.name not in was:
+            value = graph.input.add(name=tensor.name)
+            value.type.tensor_type.elem_type = tensor.data_type
+            for dim in tensor.dims:
+                value.type.tensor_type.shape.dim.add(dim_value=dim)
+

@@ -1,0 +1,140 @@
+"""Fold: what scales and shifts per channel joins the weights of the Conv, ConvTranspose or Gemm beside it.
+
+From each anchor the pass walks down to the first affine operator, past what it may pass (Identity, Cast, Transpose …).
+There the operator becomes fuser.Affine, moves up step by step, and is folded. Where a step declines, all of them are taken
+back, so that what is not folded stands exactly as it was.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuser.engine.compiled import INTERNAL
+from fuser.engine.match import Mismatch
+from fuser.engine.node import str_name
+from fuser.engine.rewriter import Applied
+from fuser.passes.site import Work, added
+
+if TYPE_CHECKING:
+    from fuser.engine.node import Node
+
+FARTHEST = 16
+"""How many operators an affine one may move past."""
+BATCHNORM = ("", "BatchNormalization")
+
+
+def fold(work: Work) -> None:
+    """Fold until nothing folds: for each anchor what follows it first, then what precedes it."""
+    anchors = [n for n in work.graph.live_nodes() if n.kind in work.rules.anchors]
+    folded = [_fold_below(work, anchor) for anchor in anchors]
+    for anchor in folded:
+        _fold_above(work, anchor)
+
+
+def _fold_below(work: Work, anchor: Node) -> Node:
+    """Fold every affine operator that follows the anchor; gives what stands in the anchor's place then."""
+    while True:
+        affine = _next_affine(work, anchor)
+        if affine is None:
+            return anchor
+        mark = len(work.rewriter.journal)
+        done = _pull(work, affine, anchor)
+        if not isinstance(done, Applied):
+            work.rewriter.undo(mark)
+            if done is not None and _worth_telling(work, affine):
+                work.decline(done)
+            return anchor
+        anchor = added(done, anchor.kind) or anchor
+
+
+def _next_affine(work: Work, anchor: Node) -> Node | None:
+    """The first affine operator below the anchor, past what it may pass."""
+    graph, passed = work.graph, work.rules.passes(work.rules.hoist, INTERNAL)
+    value = anchor.outputs[0]
+    for _ in range(FARTHEST):
+        reader = graph.sole_reader(value)
+        if reader is None:
+            _tell_other_readers(work, anchor, value)
+            return None
+        if value not in reader.inputs:
+            return None
+        if reader.kind in work.rules.affine:
+            return reader
+        if reader.kind not in passed:
+            return None
+        value = reader.outputs[0]
+    return None
+
+
+def _pull(work: Work, node: Node, anchor: Node) -> Applied | Mismatch | None:
+    """Turn the operator into Affine, move it up to the anchor, fold it."""
+    done = work.attempt(work.rules.affine[node.kind], node)
+    for _ in range(FARTHEST):
+        affine = added(done, INTERNAL) if isinstance(done, Applied) else None
+        if affine is None:
+            return done
+        if work.graph.producer.get(affine.inputs[0]) is anchor:
+            return work.attempt(work.rules.fold.get(INTERNAL, ()), affine)
+        done = work.attempt(work.rules.hoist.get(INTERNAL, ()), affine)
+    return None
+
+
+def _fold_above(work: Work, anchor: Node) -> None:
+    """Fold the affine operators that feed the anchor, nearest first."""
+    graph, rules = work.graph, work.rules
+    before = rules.fold.get(anchor.kind, ())
+    passed = rules.passes(rules.sink, INTERNAL)
+    while before:
+        path: list[Node] = []
+        value = anchor.inputs[0]
+        for _ in range(FARTHEST):
+            node = graph.producer.get(value)
+            if node is None or node.kind not in rules.affine.keys() | passed or graph.sole_reader(value) is None:
+                return
+            path.append(node)
+            if node.kind in rules.affine:
+                break
+            value = node.inputs[0]
+        else:
+            return
+        mark = len(work.rewriter.journal)
+        done = _push(work, path, anchor)
+        if not isinstance(done, Applied):
+            work.rewriter.undo(mark)
+            if done is not None and _worth_telling(work, path[-1]):
+                work.decline(done)
+            return
+        anchor = added(done, anchor.kind) or anchor
+
+
+def _push(work: Work, path: list[Node], anchor: Node) -> Applied | Mismatch | None:
+    """Turn the last operator of the path into Affine, move it down past the others, fold it into the anchor."""
+    done = work.attempt(work.rules.affine[path[-1].kind], path[-1])
+    for node in reversed(path[:-1]):
+        if not isinstance(done, Applied):
+            return done
+        done = work.attempt(work.rules.sink.get(node.kind, ()), node)
+    return work.attempt(work.rules.fold[anchor.kind], anchor) if isinstance(done, Applied) else done
+
+
+def _worth_telling(work: Work, affine: Node) -> bool:
+    """A BatchNormalization always is; Mul, Add … only with a constant, since residual sums are no near miss."""
+    return affine.kind == BATCHNORM or any(work.graph.constant(v) is not None for v in affine.inputs if v)
+
+
+def _tell_other_readers(work: Work, anchor: Node, value: str) -> None:
+    """The anchor's value is read by an affine operator, but not by it alone."""
+    graph = work.graph
+    readers = list(graph.readers_of(value))
+    affine = next((r for r in readers if r.kind in work.rules.affine and _worth_telling(work, r)), None)
+    if affine is None:
+        return
+    producer = graph.producer[value]
+    rule = work.rules.affine[affine.kind][0].id
+    other = next((r for r in readers if r is not affine), None)
+    if other is None:
+        fact, parts = "its output {!r} is an output of the graph; the pattern needs it inside", (value,)
+    else:
+        fact = "its output {!r} is also read by {} {!r}; the pattern needs no other reader"
+        parts = (value, other.op_type, str_name(other))  # type: ignore[assignment]
+    work.decline(Mismatch(rule, graph, affine, anchor.op_type.lower(), producer, fact, parts, 2))

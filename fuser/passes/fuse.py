@@ -1,0 +1,41 @@
+"""Fuse: an anchor and its activation become one operator; the activation moves up to the anchor where something stands between."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuser.engine.rewriter import Applied
+from fuser.passes.site import Work, added
+
+if TYPE_CHECKING:
+    from fuser.engine.node import Node
+
+FARTHEST = 16
+"""How many operators an activation may move past."""
+
+
+def fuse(work: Work) -> None:
+    """Fuse every activation with the anchor above it, once each: a fused operator is the end of the line."""
+    for node in [n for n in work.graph.live_nodes() if n.kind in work.rules.fuse]:
+        if work.is_in_graph(node):
+            _fuse_at(work, node)
+
+
+def _fuse_at(work: Work, node: Node) -> None:
+    rules, mark, kind = work.rules, len(work.rewriter.journal), node.kind
+    nearest = None
+    for _ in range(FARTHEST):
+        done = work.attempt(rules.fuse[kind], node)
+        if isinstance(done, Applied):
+            return
+        if nearest is None or (done is not None and done.reached >= nearest.reached):
+            nearest = done
+        moved = work.attempt(rules.hoist.get(kind, ()), node)
+        if not isinstance(moved, Applied):
+            if moved is not None and nearest is not None and moved.reached > nearest.reached:
+                nearest = moved
+            break
+        node = added(moved, kind) or node
+    work.rewriter.undo(mark)
+    if nearest is not None and nearest.reached >= 2:
+        work.decline(nearest)

@@ -1,0 +1,55 @@
+"""What a pass works on: one graph, its rewriter, the rules, and the reasons gathered on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fuser.engine.match import Mismatch
+from fuser.engine.rewriter import Applied, Rewriter
+
+if TYPE_CHECKING:
+    from fuser.engine.compiled import CompiledRule
+    from fuser.engine.graph import Graph
+    from fuser.engine.node import Kind, Node
+    from fuser.passes.rules import Rules
+
+
+@dataclass
+class Work:
+    """One graph while the passes run over it."""
+
+    graph: Graph
+    rules: Rules
+    rewriter: Rewriter
+    standard: bool = False  # write fused operators as the standard ones they are made of
+    declined: list[Mismatch] = field(default_factory=list)
+    everything: list[Mismatch] | None = None  # all mismatches, when one node's whole story is asked for
+
+    def attempt(self, rules: Iterable[CompiledRule], node: Node) -> Applied | Mismatch | None:
+        """The first rule that applies at the node, else the nearest miss; None where there is no rule to try."""
+        nearest: Mismatch | None = None
+        for rule in rules:
+            done = self.rewriter.rewrite(rule, node)
+            if isinstance(done, Applied):
+                return done
+            if self.everything is not None:
+                self.everything.append(done)
+            if nearest is None or done.reached > nearest.reached:
+                nearest = done
+        return nearest
+
+    def decline(self, mismatch: Mismatch | None) -> None:
+        """Note a near miss for the report."""
+        if mismatch is not None:
+            self.declined.append(mismatch)
+
+    def is_in_graph(self, node: Node) -> bool:
+        """Whether the node has not been replaced."""
+        return node.live and node not in self.graph.removed and (node.proto is not None or node in self.graph.added)
+
+
+def added(applied: Applied, kind: Kind) -> Node | None:
+    """The node of this operator that a rewrite made."""
+    return next((n for n in applied.added if n.kind == kind), None)

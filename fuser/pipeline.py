@@ -1,0 +1,153 @@
+"""Runs the passes over every graph of a model and gathers what they did into a report."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuser.engine.commit import commit
+from fuser.engine.context import FUSED, Context
+from fuser.engine.match import Mismatch
+from fuser.engine.node import str_name
+from fuser.engine.rewriter import Rewriter
+from fuser.passes import PASSES, Rules, Work, fuse, sort_rules
+from fuser.report import Declined, Fusion, Rewrite, RuleCount
+
+if TYPE_CHECKING:
+    from fuser.engine.graph import Graph
+    from fuser.engine.node import Node
+    from fuser.language import RewriteRule
+    from fuser.storage import StoredModel
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """What the passes did to a model, which was changed in place."""
+
+    rewrites: tuple[Rewrite, ...]
+    fusions: tuple[Fusion, ...]
+    declined: tuple[Declined, ...]
+    rules: tuple[RuleCount, ...]
+    seconds: dict[str, float]
+
+
+def rewrite(
+    stored: StoredModel,
+    rules: Sequence[RewriteRule],
+    *,
+    freeze_inputs: bool = False,
+    standard: bool = False,
+    about: str | None = None,
+) -> Rewritten:
+    """Run all passes over all graphs of the model and write the result into ``stored.proto``.
+
+    ``standard`` writes fused operators as the standard ones they are made of. ``about`` names a node, or a value it makes:
+    then ``declined`` holds every rule that was tried there, instead of the model's near misses.
+
+    Raises:
+        ModelError: the model contradicts itself.
+    """
+    seconds: dict[str, float] = {}
+    start = time.perf_counter()
+    context = Context(stored, freeze=freeze_inputs)
+    sorted_rules = sort_rules(rules)
+    works = [
+        Work(graph, sorted_rules, Rewriter(graph), standard=standard, everything=None if about is None else [])
+        for graph in context.graphs()
+    ]
+    seconds["read"] = time.perf_counter() - start
+    rewrites: list[Rewrite] = []
+    fusions: list[Fusion] = []
+    for step in PASSES:
+        start = time.perf_counter()
+        for work in works:
+            mark = len(work.rewriter.journal)
+            step.run(work)
+            rewrites += [
+                Rewrite(step.name, done.rule.id, work.graph.path, _names(done.removed), done.output)
+                for done in work.rewriter.journal[mark:]
+            ]
+        seconds[step.name] = time.perf_counter() - start
+        if step.run is fuse:
+            fusions = [f for work in works for f in _fusions(work.graph)]
+    start = time.perf_counter()
+    declined = _declined(works) if about is None else _story(works, about)
+    counts = _counts(works, sorted_rules)
+    commit(context, (d for r in sorted_rules.all for d in r.definitions))
+    seconds["commit"] = time.perf_counter() - start
+    return Rewritten(tuple(rewrites), tuple(fusions), declined, counts, seconds)
+
+
+def _names(nodes: Iterable[Node]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(str_name(a) for n in nodes for a in n.origin.nodes))
+
+
+def _fusions(graph: Graph) -> Iterator[Fusion]:
+    for node in sorted(graph.added, key=lambda n: n.order):
+        if node.kind[0] != FUSED:
+            continue
+        slope = (node.attributes or {}).get("negative_slope")
+        yield Fusion(
+            op=node.op_type,
+            graph=graph.path,
+            name=node.name,
+            output=node.outputs[0],
+            inputs=tuple(v for v in node.inputs if v and graph.constant(v) is None),
+            nodes=tuple(str_name(n) for n in node.origin.nodes),
+            folded=tuple(str_name(n) for n in node.origin.nodes[1:] if n.op_type in ("BatchNormalization", "Mul", "Add", "Sub", "Div")),
+            rules=node.origin.rules,
+            negative_slope=None if slope is None or slope.ref_attr_name else slope.f,
+        )
+
+
+def _declined(works: Iterable[Work]) -> tuple[Declined, ...]:
+    """Near misses whose node is still there, nearest first, each reason once."""
+    found: dict[tuple[str, str, str], Declined] = {}
+    for work in works:
+        for m in work.declined:
+            node = _shown(m)
+            if node is not None and not (work.is_in_graph(node) or node.proto is None):
+                continue
+            entry = declined_of(m)
+            found.setdefault((entry.graph, entry.node, entry.reason), entry)
+    return tuple(sorted(found.values(), key=lambda d: -d.reached))
+
+
+def _shown(mismatch: Mismatch) -> Node | None:
+    """The model's own node that the reason is about."""
+    node = mismatch.node
+    return node.origin.nodes[-1] if node is not None and node.proto is None and node.origin.nodes else node
+
+
+def declined_of(m: Mismatch) -> Declined:
+    """A mismatch as the report has it."""
+    node = _shown(m)
+    return Declined(
+        m.rule, m.label, "" if node is None else str_name(node), "" if node is None else node.op_type,
+        m.graph.path, m.reason, m.reached, m.hint or ("--freeze-inputs" if "--freeze-inputs" in m.reason else ""),
+    )  # fmt: skip
+
+
+def _counts(works: Iterable[Work], rules: Rules) -> tuple[RuleCount, ...]:
+    tries: Counter[str] = Counter()
+    hits: Counter[str] = Counter()
+    for work in works:
+        tries += work.rewriter.tries
+        hits += work.rewriter.hits
+    return tuple(RuleCount(r.id, tries[r.id], hits[r.id]) for r in rules.all)
+
+
+
+def _story(works: Iterable[Work], about: str) -> tuple[Declined, ...]:
+    """Every rule that was tried at a node and did not apply, nearest first."""
+    found: dict[tuple[str, str, str], Declined] = {}
+    for work in works:
+        for m in work.everything or ():
+            names = {n for n in (_shown(m), m.root) if n is not None}
+            if any(about == n.name or about in n.outputs for n in names):
+                entry = declined_of(m)
+                found.setdefault((entry.rule, entry.node, entry.reason), entry)
+    return tuple(sorted(found.values(), key=lambda d: -d.reached))
