@@ -181,8 +181,8 @@ def _explicit(check: Any, seen: _Seen) -> _Said:
 
 def _lacks(check: Any, seen: _Seen) -> _Said:
     for name in check["lacks"]:
-        for value in seen.node.input:
-            if seen.types.get(value) == _LACKING[name]:
+        for i, value in enumerate(seen.node.input):
+            if i in check.get("at", (i,)) and seen.types.get(value) == _LACKING[name]:
                 message = f"has the {name} input {value!r}, which the parser takes and no kernel computes"
                 narrower = "float" if name == "double" else "int32"
                 return "warning", message, f"export with {narrower}", "dtype"

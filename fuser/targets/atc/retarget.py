@@ -21,7 +21,7 @@ _OLDEST, _DOCUMENTED, _NEWEST = 8, 11, 18
 
 @dataclass
 class _Plan:
-    """What moves every node to one opset; ``stuck`` has the first node of each type that can't be, and why."""
+    """What moves every node to one opset; ``stuck``: per type the first node that can't go, and why."""
 
     opset: int
     edits: list[tuple[NodeProto, Edits]] = field(default_factory=list)
@@ -37,7 +37,7 @@ def retarget(
     cann: str,
     types: Callable[[], dict[str, TypeProto]],
 ) -> Iterator[Finding]:
-    """Move the model, in place, to ``opset`` or the nearest one ATC registers; say what was done, or why not."""
+    """Move the model to ``opset`` or the nearest that ATC registers, in place; say what happened, or why not."""
     current = next((entry.version for entry in model.opset_import if entry.domain in {"", "ai.onnx"}), None)
     if current is None:
         return
