@@ -49,6 +49,7 @@ class Staging:
         self._staged: list[tuple[Path, Path]] = []  # temporary, destination
         self._started: list[tuple[Path, Path, Path]] = []  # temporary, backup (if any), destination
         self._folders: list[Path] = []
+        self._file: BinaryIO | None = None  # being written
 
     def __enter__(self) -> Staging:
         """Start with nothing staged."""
@@ -58,6 +59,9 @@ class Staging:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Remove what was not committed."""
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.close()
         committed = bool(self._started) and not self._staged[-1][0].exists()
         for temporary, backup, destination in reversed(self._started):
             with suppress(OSError):
@@ -85,32 +89,28 @@ class Staging:
         size = 0
         try:
             self._make(destination.parent)
-            temporary = destination.with_name(f".{destination.name[:200]}.{secrets.token_hex(4)}.tmp")
+            temporary = _beside(destination, "tmp")
             self._staged.append((temporary, destination))
-            file = temporary.open("xb", buffering=1 << 16)
+            self._file = temporary.open("xb", buffering=1 << 16)
         except OSError as error:
             raise refusal(destination, error) from None
-        try:
-            for piece in pieces:
-                before = size
-                for block in (piece,) if isinstance(piece, memoryview) else piece.chunks():
-                    view = memoryview(block).cast("B")
-                    if sha is not None:
-                        sha.update(view)
-                    size += view.nbytes
-                    _put(file, view, destination)
-                if size - before != piece.nbytes:
-                    raise RuntimeError(f"a payload of {piece.nbytes} bytes gave {size - before}")
-            _put(file, None, destination)
-        finally:
-            with suppress(OSError):
-                file.close()
+        for piece in pieces:
+            before = size
+            for block in (piece,) if isinstance(piece, memoryview) else piece.chunks():
+                view = memoryview(block).cast("B")
+                if sha is not None:
+                    sha.update(view)
+                size += view.nbytes
+                _put(self._file, view, destination)
+            if size - before != piece.nbytes:
+                raise RuntimeError(f"a payload of {piece.nbytes} bytes gave {size - before}")
+        _put(self._file, None, destination)
         return size, sha.hexdigest() if sha is not None else ""
 
     def commit(self) -> None:
         """Rename everything to its destination, in the order of writing."""
         for temporary, destination in self._staged:
-            backup = destination.with_name(f".{destination.name[:200]}.{secrets.token_hex(4)}.old")
+            backup = _beside(destination, "old")
             self._started.append((temporary, backup, destination))
             try:
                 if destination.exists():
@@ -127,15 +127,19 @@ class Staging:
             missing.append(folder)
             folder = folder.parent
         for each in reversed(missing):
-            each.mkdir()
             self._folders.append(each)
+            each.mkdir()
+
+
+def _beside(destination: Path, suffix: str) -> Path:
+    return destination.with_name(f".onnx-fuser-{secrets.token_hex(8)}.{suffix}")
 
 
 def _put(file: BinaryIO, block: memoryview | None, destination: Path) -> None:
-    """Write a block, or with None what is still buffered: errors of reading are not to be caught here."""
+    """Write a block, or with None close the file; errors of reading the block are not to be caught here."""
     try:
         if block is None:
-            file.flush()
+            file.close()
         else:
             file.write(block)
     except OSError as error:

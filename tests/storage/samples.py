@@ -72,7 +72,9 @@ def _message(draw: st.DrawFn, kind: type, budget: list[int]) -> object:
     message = kind()
     fields = st.sampled_from(list(kind.DESCRIPTOR.fields))
     # Half of the draws go where tensors can be.
-    ways = [field for field in kind.DESCRIPTOR.fields if field.message_type and field.message_type.name in HOLDERS]
+    ways = [
+        field for field in kind.DESCRIPTOR.fields if field.message_type and field.message_type.name in HOLDERS
+    ]
     if ways:
         fields = st.sampled_from(ways) | fields
     for field in draw(st.lists(fields, max_size=4)):
@@ -139,10 +141,18 @@ def everything() -> ModelProto:
     graph.initializer[0].metadata_props.add(key="layout", value="OIHW")
     graph.value_info[0].metadata_props.add(key="k", value="v")
     graph.metadata_props.add(key="k", value="v")
-    graph.quantization_annotation.add(tensor_name="x").quant_parameter_tensor_names.add(key="SCALE", value="s")
+    graph.quantization_annotation.add(tensor_name="x").quant_parameter_tensor_names.add(
+        key="SCALE", value="s"
+    )
     opset = [helper.make_opsetid("", 21), helper.make_opsetid("custom", 1)]
     function = helper.make_function(
-        "custom", "Custom", ["a"], ["b"], [helper.make_node("Constant", [], ["b"], value=large)], opset, overload="o"
+        "custom",
+        "Custom",
+        ["a"],
+        ["b"],
+        [helper.make_node("Constant", [], ["b"], value=large)],
+        opset,
+        overload="o",
     )
     default = AttributeProto(name="default", type=AttributeProto.TENSOR, t=large)
     function.attribute_proto.append(default)
@@ -210,7 +220,9 @@ def chain(weights: list[np.ndarray]) -> ModelProto:
 def listing(folder: Path) -> dict[str, bytes]:
     """Every file under a folder."""
     return {
-        str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
     }
 
 

@@ -118,7 +118,11 @@ def test_large_and_small_tensors_have_alignments_of_their_own(tmp_path: Path) ->
         data += tensor.raw_data
         tensor.ClearField("raw_data")
         tensor.data_location = TensorProto.EXTERNAL
-        for key, value in (("location", "d"), ("offset", str(offsets[-1])), ("length", str(len(data) - offsets[-1]))):
+        for key, value in (
+            ("location", "d"),
+            ("offset", str(offsets[-1])),
+            ("length", str(len(data) - offsets[-1])),
+        ):
             tensor.external_data.add(key=key, value=value)
     (tmp_path / "d").write_bytes(data)
     (tmp_path / "in.onnx").write_bytes(model.SerializeToString())
@@ -308,7 +312,9 @@ def test_external_strings_are_refused(tmp_path: Path) -> None:
 def test_a_data_file_that_ends_early_is_refused(tmp_path: Path) -> None:
     external(tmp_path, keys=("offset",))
     os.truncate(tmp_path / "model.data", 4000)
-    with pytest.raises(ModelError, match="'w2' needs the bytes 3216 to 4848 of model.data, which has only 4000"):
+    with pytest.raises(
+        ModelError, match="'w2' needs the bytes 3216 to 4848 of model.data, which has only 4000"
+    ):
         load(tmp_path / "model.onnx")
 
 

@@ -53,7 +53,9 @@ def test_every_type_is_read_as_onnx_reads_it(tmp_path: Path, name: str, threshol
 
 def test_plain_types_are_not_copied(tmp_path: Path) -> None:
     """The array is a read-only view of the mapped file."""
-    (tmp_path / "m.onnx").write_bytes(_holding(numpy_helper.from_array(array(99, 99), "w")).SerializeToString())
+    (tmp_path / "m.onnx").write_bytes(
+        _holding(numpy_helper.from_array(array(99, 99), "w")).SerializeToString()
+    )
     stored = load(tmp_path / "m.onnx")
     values = stored.weights.read(stored.proto.graph.initializer[0])
     assert not values.flags.writeable

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from onnx import ModelProto, numpy_helper
 
 from fuser.errors import ModelError, OutputError
-from fuser.storage import Block, from_proto, load, save, tensors, writer
+from fuser.storage import from_proto, load, save, tensors, writer
 from tests.storage.samples import array, chain, everything, external, listing, loaded, models, run
 
 IN_TMP_PATH = settings(
@@ -93,7 +93,9 @@ def test_the_result_says_what_was_written(tmp_path: Path) -> None:
     model, data = tmp_path / "out" / "model.onnx", tmp_path / "out" / "model.data"
     assert (result.path, result.data_paths) == (model, (data,))
     assert result.nbytes == model.stat().st_size + data.stat().st_size
-    assert result.sha256 == hashlib.sha256(model.read_bytes()).hexdigest() == load(model).sha256 == stored.sha256
+    assert (
+        result.sha256 == hashlib.sha256(model.read_bytes()).hexdigest() == load(model).sha256 == stored.sha256
+    )
     assert stored.data_sha256 == {"model.data": hashlib.sha256(data.read_bytes()).hexdigest()}
 
 
@@ -196,7 +198,9 @@ def test_weights_that_do_not_fit_go_to_a_data_file(tmp_path: Path, monkeypatch: 
     model = chain([array(1, 70_000, 4, seed=1), array(1, 5000, 4, seed=2), array(1, 5, 4, seed=3)])
     model.graph.node.add(op_type="Constant", output=["c"]).attribute.add(name="value", type=4)
     model.graph.node[-1].attribute[0].t.CopyFrom(numpy_helper.from_array(array(1, 300_000, seed=4)))
-    model.graph.node.add(op_type="ReduceSum", input=["c"], output=["r"]).attribute.add(name="keepdims", type=2)
+    model.graph.node.add(op_type="ReduceSum", input=["c"], output=["r"]).attribute.add(
+        name="keepdims", type=2
+    )
     model.graph.node.add(op_type="Add", input=["y2", "r"], output=["z"])
     model.graph.output[0].name = "z"
     (tmp_path / "in.onnx").write_bytes(model.SerializeToString())
@@ -207,8 +211,14 @@ def test_weights_that_do_not_fit_go_to_a_data_file(tmp_path: Path, monkeypatch: 
     assert loaded(tmp_path / "out.onnx") == loaded(tmp_path / "in.onnx")
     assert np.allclose(run(tmp_path / "in.onnx"), run(tmp_path / "out.onnx"))
     stored = load(tmp_path / "out.onnx")
-    offsets = [stored.weights.payload(each).offset for each in tensors(stored.proto) if stored.weights.payload(each)]
-    assert [offset % alignment for offset, alignment in zip(offsets, (65536, 64, 65536), strict=True)] == [0, 0, 0]
+    offsets = [
+        stored.weights.payload(each).offset for each in tensors(stored.proto) if stored.weights.payload(each)
+    ]
+    assert [offset % alignment for offset, alignment in zip(offsets, (65536, 64, 65536), strict=True)] == [
+        0,
+        0,
+        0,
+    ]
     monkeypatch.setattr(writer, "LIMIT", model.ByteSize() + 1000)
     assert not save(load(tmp_path / "in.onnx"), tmp_path / "whole.onnx").data_paths
 
