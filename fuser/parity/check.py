@@ -107,7 +107,7 @@ def _conclude(alone: Alone, trial: Trial, sites: Sequence[Site]) -> Parity:
         return _site_by_site(alone, found, sites)
     if trial.verdict == "failed":
         return _blame(alone, found, trial, sites)
-    shares = negatives(alone.worker, alone.a.source, sites, trial.feeds, alone.folder)
+    shares = negatives(alone.worker, alone.a.source, sites, trial, alone.folder)
     reason = f"judged within the whole model: {trial.verdict}"
     known = tuple(SiteDifference(s, trial.verdict, (), _share(s, shares), reason) for s in sites)
     blind = [site for site in sites if _share(site, shares) == 0.0]
@@ -123,9 +123,10 @@ def _share(site: Site, shares: Mapping[str, float]) -> float | None:
 
 def _site_by_site(alone: Alone, whole: Parity, sites: Sequence[Site]) -> Parity:
     """The whole model can't run; that its parts agree is evidence only when nothing else changed."""
-    known = tuple(alone.check(site, {}) for site in sites)
+    checked = [alone.check(site, {}) for site in sites]
+    known = tuple(difference for difference, _ in checked)
     failed = tuple(site.site for site in known if site.verdict == "failed")
-    judge = whole.judge or "onnxruntime or onnx.reference, whichever runs the site"
+    judge = "; ".join(sorted({name for _, name in checked if name})) or whole.judge
     if failed:
         reason = f"site by site, {len(failed)} of {len(sites)} differ ({whole.reason})"
         return replace(whole, verdict="failed", reason=reason, judge=judge, sites=known, guilty=failed)
@@ -144,8 +145,8 @@ def _site_by_site(alone: Alone, whole: Parity, sites: Sequence[Site]) -> Parity:
 
 def _blame(alone: Alone, whole: Parity, trial: Trial, sites: Sequence[Site]) -> Parity:
     names = [name for site in sites if not site.graph for name in site.inputs]
-    seen = observe(alone.worker, alone.a.source, names, trial.feeds[0], alone.folder) if trial.feeds else {}
-    known = tuple(alone.check(site, seen) for site in sites)
+    seen = observe(alone.worker, alone.a.source, names, trial, alone.folder) if trial.feeds else {}
+    known = tuple(alone.check(site, seen)[0] for site in sites)
     guilty = tuple(site.site for site in known if site.verdict == "failed")
     if guilty:
         more = f" and {len(guilty) - 1} more" if len(guilty) > 1 else ""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import onnx_graphsurgeon as gs
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper
+from onnx_graphsurgeon.logger import G_LOGGER
 
 from fuser.parity.scopes import Scope, bound_attributes, calls, region, scopes
 from fuser.parity.source import Source, all_nodes, subgraphs
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 class CutError(Exception):
     """A site can't be cut out; the text says why."""
+
+
+class MissingError(CutError):
+    """Because the model lacks what it is made from."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,7 @@ class Cutter:
         border = [name for name in border if name not in weights]
         found = region(scope, site.output, [*border, *weights])
         if found.missing:
-            raise CutError(f"{self.source.label} has no value {found.missing[0]!r}")
+            raise MissingError(f"{self.source.label} has no value {found.missing[0]!r}")
         nodes = [self.source.inline(self.scopes[path].nodes[index]) for path, index in found.nodes]
         if scope.function is not None:
             nodes = [self._bound(node, scope) for node in nodes]
@@ -121,7 +126,8 @@ def _constant(scope: Scope, name: str) -> TensorProto | None:
     if name in owner.producers:
         node = owner.nodes[owner.producers[name]]
         if node.op_type == "Constant" and node.attribute[0].HasField("t"):
-            return node.attribute[0].t
+            value: TensorProto = node.attribute[0].t
+            return value
     return None
 
 
@@ -141,14 +147,16 @@ def _needed(proto: ModelProto, nodes: Sequence[NodeProto]) -> Iterator[object]:
 
 def _isolate(model: ModelProto, inputs: Sequence[str], output: str) -> ModelProto:
     """Give the selected nodes their border with onnx-graphsurgeon."""
-    functions = list(model.functions)
-    del model.functions[:]
-    graph = gs.import_onnx(model)
+    bare = ModelProto()
+    bare.CopyFrom(model)
+    del bare.functions[:]
+    with G_LOGGER.suppress(G_LOGGER.ERROR):  # it warns that it preserves bfloat16
+        graph = gs.import_onnx(bare)
     tensors = graph.tensors()
-    graph.inputs = [tensors.get(name) or gs.Variable(name) for name in inputs]
+    graph.inputs = [tensors[name] if name in tensors else gs.Variable(name) for name in inputs]
     graph.outputs = [tensors[output]]
-    cut = gs.export_onnx(graph, do_type_check=False, opset_imports=model.opset_import)
-    cut.functions.extend(functions)
+    cut: ModelProto = gs.export_onnx(graph, do_type_check=False, opset_imports=model.opset_import)
+    cut.functions.extend(model.functions)
     # What an operator leaves out on purpose, such as a reference to an attribute, has to survive.
     _check_same_nodes(model, cut)
     return cut

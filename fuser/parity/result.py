@@ -24,7 +24,7 @@ class OutputDifference:
     """How far one output of B is from A's, on the draw where it is furthest.
 
     Floating point: an element passes when ``|a - b| <= tolerance * (scale + |a|)``, ``scale`` the largest
-    finite ``|a|`` of the output (at least 1e-6). ``smallest_tolerance`` is the least tolerance that would pass. ``max_rel``
+    finite ``|a|`` of the output (at least 1e-6); ``smallest_tolerance`` is the least that passes. ``max_rel``
     is relative to ``|a|``, but to no less than a thousandth of the scale. ``snr_db`` is None when nothing
     differs. Integers, booleans and strings: ``tolerance`` and ``smallest_tolerance`` are in units of the
     value. A measure is None where it does not exist: the shapes differ, NaN stands elsewhere, there is

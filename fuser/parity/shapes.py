@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fuser.errors import ConfigError
@@ -19,6 +19,7 @@ SIZES = (8, 16, 32, 64, 224, 1, 2, 4, 3, 128, 256, 299, 416, 512, 640)
 RANKS = (4, 2, 3, 1, 0, 5)
 BATCHES = (1, 2)
 MOST_ELEMENTS = 1 << 24
+BATCH = "the batch"
 
 # Operators whose output has the shape of their first input.
 _ELEMENTWISE = {
@@ -72,12 +73,12 @@ def check_given(specs: Sequence[InputSpec], given: Mapping[str, Sequence[int]]) 
 
 def settings(specs: Sequence[InputSpec], given: Mapping[str, Sequence[int]]) -> Iterator[Setting]:
     """What to try, likeliest first; one entry where nothing is free."""
-    left = [spec for spec in specs if spec.name not in given]
-    symbols = {_symbol(spec, axis) for spec in left for axis, d in _free(spec)} - set(_bound(specs, given))
-    unknown = any(spec.dims is None for spec in left)
+    symbols = _symbols(specs)
+    free = {symbols[key] for key in symbols if key[0] not in given} - set(_bound(specs, given))
+    unknown = any(spec.dims is None for spec in specs if spec.name not in given)
     ranks = RANKS if unknown else RANKS[:1]
-    sizes = SIZES if unknown or any(s != BATCH for s in symbols) else SIZES[:1]
-    batches = BATCHES if unknown or BATCH in symbols else BATCHES[:1]
+    sizes = SIZES if unknown or free - {BATCH} else SIZES[:1]
+    batches = BATCHES if unknown or BATCH in free else BATCHES[:1]
     ints = ("small", "ones", "zeros") if any(spec.dtype.kind in "iu" for spec in specs) else ("small",)
     for rank in ranks:
         for size in sizes:
@@ -89,15 +90,12 @@ def settings(specs: Sequence[InputSpec], given: Mapping[str, Sequence[int]]) -> 
                         yield setting
 
 
-BATCH = "the batch"
-
-
 def has_free_batch(specs: Sequence[InputSpec], given: Mapping[str, Sequence[int]]) -> bool:
     """Whether some input's batch is neither fixed nor given."""
-    bound = _bound(specs, given)
     left = [spec for spec in specs if spec.name not in given]
-    return BATCH not in bound and any(
-        spec.dims is None or any(_symbol(spec, axis) == BATCH for axis, _ in _free(spec)) for spec in left
+    known = _symbols(left)
+    return BATCH not in _bound(specs, given) and (
+        any(spec.dims is None for spec in left) or BATCH in known.values()
     )
 
 
@@ -105,41 +103,43 @@ def resolve(
     specs: Sequence[InputSpec], given: Mapping[str, Sequence[int]], setting: Setting
 ) -> dict[str, tuple[int, ...]]:
     """A shape for every input; equal symbols get equal sizes."""
+    filled = [replace(s, dims=(None,) * setting.rank) if s.dims is None else s for s in specs]
     bound = {BATCH: setting.batch, **_bound(specs, given)}
+    symbols = _symbols(filled)
     shapes = {}
-    for spec in specs:
-        if spec.name in given:
-            shapes[spec.name] = tuple(given[spec.name])
-            continue
-        dims: tuple[Dim, ...] = spec.dims if spec.dims is not None else (None,) * setting.rank
-        filled = InputSpec(spec.name, spec.elem_type, dims)
-        shapes[spec.name] = tuple(
-            d if isinstance(d, int) else bound.get(_symbol(filled, axis), setting.size)
-            for axis, d in enumerate(dims)
+    for spec in filled:
+        dims = enumerate(spec.dims or ())
+        drawn = tuple(
+            d if isinstance(d, int) else bound.get(symbols[spec.name, axis], setting.size) for axis, d in dims
         )
+        shapes[spec.name] = tuple(given[spec.name]) if spec.name in given else drawn
     return shapes
 
 
-def _free(spec: InputSpec) -> list[tuple[int, Dim]]:
-    return [(axis, d) for axis, d in enumerate(spec.dims or ()) if not isinstance(d, int)]
+def _symbols(specs: Sequence[InputSpec]) -> dict[tuple[str, int], str]:
+    """What each free dimension is called, by input and axis.
 
-
-def _symbol(spec: InputSpec, axis: int) -> str:
-    """The first dimension is the batch, and so is what is called so; other anonymous dimensions are their
-    own."""
-    d = (spec.dims or ())[axis]
-    if axis == 0 or (isinstance(d, str) and "batch" in d.lower()):
-        return BATCH
-    return f"dimension {d}" if d else f"{spec.name}[{axis}]"
+    The batch is what is called so, and a first dimension unless its name is that of an inner one elsewhere.
+    Other anonymous dimensions are their own.
+    """
+    free = {
+        (spec.name, axis): d
+        for spec in specs
+        for axis, d in enumerate(spec.dims or ())
+        if not isinstance(d, int)
+    }
+    inner = {d for (_, axis), d in free.items() if axis and d}
+    symbols = {}
+    for (name, axis), d in free.items():
+        if (axis == 0 and d not in inner) or (d and "batch" in d.lower()):
+            symbols[name, axis] = BATCH
+        else:
+            symbols[name, axis] = f"dimension {d}" if d else f"{name}[{axis}]"
+    return symbols
 
 
 def _bound(specs: Sequence[InputSpec], given: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    return {
-        _symbol(spec, axis): given[spec.name][axis]
-        for spec in specs
-        if spec.name in given
-        for axis, _ in _free(spec)
-    }
+    return {symbol: given[name][axis] for (name, axis), symbol in _symbols(specs).items() if name in given}
 
 
 def dims_from_weights(graph: GraphProto) -> dict[str, tuple[Dim, ...]]:

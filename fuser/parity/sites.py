@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from onnx import ModelProto, helper
 
 from fuser.parity.border import guesses
-from fuser.parity.cut import CutError
+from fuser.parity.cut import CutError, MissingError
 from fuser.parity.draws import Plan, drawn
 from fuser.parity.result import Site, SiteDifference
 from fuser.parity.runner import EngineError, WorkerDiedError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fuser.parity.border import Types
     from fuser.parity.compare import Tolerance
     from fuser.parity.cut import Cutter
-    from fuser.parity.runner import Worker
+    from fuser.parity.runner import Engine, Worker
     from fuser.parity.source import Array, InputSpec, Source
     from fuser.parity.trial import Trial
 
@@ -45,23 +45,32 @@ class Alone:
     draws: int
     seed: int
 
-    def check(self, site: Site, observed: Mapping[str, Array]) -> SiteDifference:
-        """Cut the site out of A and of B and compare the two; ``observed`` are values seen in a run of A."""
+    def check(self, site: Site, observed: Mapping[str, Array]) -> tuple[SiteDifference, str]:
+        """Cut the site out of A and of B and compare the two; ``observed`` are values seen in a run of A.
+
+        Returns the judge's name as well.
+        """
         try:
             cut_a = self.a.cut(site, site.inputs)
             names = [value.name for value in cut_a.graph.input]
-            cut_b = self.b.cut(site, names)
         except CutError as error:
-            return SiteDifference(site, "inconclusive", (), None, f"it can't be cut out: {error}")
+            return SiteDifference(site, "inconclusive", (), None, f"it can't be cut out: {error}"), ""
+        try:
+            cut_b = self.b.cut(site, names)
+        except MissingError as error:
+            return SiteDifference(site, "failed", (), None, str(error), alone=True), ""
+        except CutError as error:
+            return SiteDifference(site, "inconclusive", (), None, f"it can't be cut out: {error}"), ""
         more = {value.name for value in cut_b.graph.input} - set(names)
         if more:
             reason = f"B computes it from {', '.join(sorted(more))} as well, A does not"
-            return SiteDifference(site, "failed", (), None, reason, alone=True)
+            return SiteDifference(site, "failed", (), None, reason, alone=True), ""
         trial = self._try(cut_a, cut_b, names, self.types.of(site.graph), observed)
         if not trial.ran:
-            return SiteDifference(site, "inconclusive", (), None, trial.reason)
+            return SiteDifference(site, "inconclusive", (), None, trial.reason), trial.judge
         negatives = (trial.negatives or {}).get(site.output)
-        return SiteDifference(site, trial.verdict, trial.outputs, negatives, trial.reason, alone=True)
+        found = SiteDifference(site, trial.verdict, trial.outputs, negatives, trial.reason, alone=True)
+        return found, trial.judge
 
     def _try(
         self,
@@ -94,28 +103,28 @@ class Alone:
 
 
 def observe(
-    worker: Worker, a: Source, names: Sequence[str], feed: Mapping[str, Array], folder: Path
+    worker: Worker, a: Source, names: Sequence[str], trial: Trial, folder: Path
 ) -> Mapping[str, Array]:
-    """Values inside A in one run of onnxruntime, as far as A runs with them exposed."""
+    """Values inside A in one run, as far as A runs with them exposed."""
     try:
-        if not _expose(worker, a, names, folder):
+        if not _expose(worker, trial.engine, a, names, folder):
             return {}
-        outputs, _ = worker.run(feed)
+        outputs, _ = worker.run(trial.feeds[0])
     except (EngineError, WorkerDiedError):
         return {}
     return outputs
 
 
 def negatives(
-    worker: Worker, a: Source, sites: Sequence[Site], feeds: Sequence[Mapping[str, Array]], folder: Path
+    worker: Worker, a: Source, sites: Sequence[Site], trial: Trial, folder: Path
 ) -> dict[str, float]:
     """The share of negative values at the outputs of the main graph's sites in A, over all draws."""
     names = [site.output for site in sites if not site.graph]
     shares: dict[str, list[float]] = {}
     try:
-        if not _expose(worker, a, names, folder):
+        if not _expose(worker, trial.engine, a, names, folder):
             return {}
-        for feed in feeds:
+        for feed in trial.feeds:
             for name, share in worker.signs(feed).items():
                 if share is not None:
                     shares.setdefault(name, []).append(share)
@@ -124,7 +133,7 @@ def negatives(
     return {name: sum(found) / len(found) for name, found in shares.items()}
 
 
-def _expose(worker: Worker, a: Source, names: Sequence[str], folder: Path) -> bool:
+def _expose(worker: Worker, engine: Engine, a: Source, names: Sequence[str], folder: Path) -> bool:
     """Load a copy of A that also gives the named values; False when there is nothing to see or A is too
     large."""
     produced = {name for node in a.proto.graph.node for name in node.output}
@@ -135,5 +144,5 @@ def _expose(worker: Worker, a: Source, names: Sequence[str], folder: Path) -> bo
     model = a.stored.materialize()
     for name in extra:
         model.graph.output.add().name = name
-    worker.load("onnxruntime", write_part(model, "A", folder / "exposed.onnx").path)
+    worker.load(engine, write_part(model, "A", folder / "exposed.onnx").path)
     return True
