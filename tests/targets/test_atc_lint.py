@@ -263,7 +263,7 @@ def test_rule(name: str) -> None:
     ],
 )
 def test_accepted(node: str, opset: int, extra: str) -> None:
-    """Neighbours of the rules that break none: inputs left out where the plugin looks, ATC's own operators."""
+    """Neighbours of the rules that break none, such as inputs left out where the plugin looks."""
     assert lint(one(node, opset=opset, extra=extra)) == ()
 
 

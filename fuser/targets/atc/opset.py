@@ -108,6 +108,8 @@ def keeps_meaning(node: NodeProto, old: int, new: int, types: Mapping[str, int])
         if edit is None:
             return None
         edits.update(edit)
+    if node.op_type == "Split" and len(node.input) == 1 and before.since_version < 18 <= after.since_version:
+        edits["num_outputs"] = len(node.output)  # says what was understood before
     return edits
 
 
@@ -185,5 +187,7 @@ def _default(attribute: defs.OpSchema.Attribute) -> object:
 
 
 def _plain(attribute: AttributeProto) -> object:
+    if attribute.ref_attr_name:  # in a function's body: some value, which is none that a table has
+        return attribute
     value = helper.get_attribute_value(attribute)
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

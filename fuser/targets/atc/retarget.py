@@ -37,7 +37,7 @@ def retarget(
     cann: str,
     types: Callable[[], dict[str, TypeProto]],
 ) -> Iterator[Finding]:
-    """Move the model to ``opset`` or the nearest that ATC registers, in place; say what happened, or why not."""
+    """Move the model, in place, to ``opset`` or the nearest ATC registers; say what happened, or why not."""
     current = next((entry.version for entry in model.opset_import if entry.domain in {"", "ai.onnx"}), None)
     if current is None:
         return
