@@ -183,7 +183,8 @@ def run(stored: StoredModel, options: Options) -> Report:
         batch_normalizations=(before.operators.get("BatchNormalization", 0), after.operators.get("BatchNormalization", 0)),
     )
     timing = {"rules": loaded - started, **done.seconds}
-    return _report(done, facts, options, timing)
+    fusions = tuple(replace(f, ops=tuple(before.kinds.get(n, "") for n in f.nodes)) for f in done.fusions)
+    return _report(replace(done, fusions=fusions), facts, options, timing)
 
 
 def check(before: Path | ModelProto, stored: StoredModel, report: Report, options: Options) -> Report:
@@ -202,9 +203,17 @@ def check(before: Path | ModelProto, stored: StoredModel, report: Report, option
 
 
 def optimize(
-    source: Path, output: Path, options: Options, *, force: bool = False, progress: Callable[[str], None] = lambda _: None
+    source: Path,
+    output: Path,
+    options: Options,
+    *,
+    force: bool = False,
+    required: bool = False,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> Report:
     """Fuse ``source`` into ``output``: written whole when parity did not fail, else not at all.
+
+    ``required``: nothing is written either when the check could not judge.
 
     Raises:
         FuserError: what :func:`fuse` raises, and OutputError where the output can't be written.
@@ -217,7 +226,8 @@ def optimize(
     if options.parity:
         progress("checking parity")
         report = check(source, stored, report, options)
-        if report.parity is not None and report.parity.verdict == "failed":
+        verdict = None if report.parity is None else report.parity.verdict
+        if verdict == "failed" or (required and verdict != "passed"):
             return report
     progress("writing")
     started = time.perf_counter()
@@ -279,12 +289,17 @@ class _Facts:
     nodes: int
     bytes: int
     operators: Mapping[str, int]
+    kinds: Mapping[str, str]  # the operator of each node, by its name or the first value it makes
     ir_version: int
 
     @classmethod
     def of(cls, model: ModelProto) -> _Facts:
-        operators = Counter(f"{n.domain}::{n.op_type}" if n.domain not in ("", "ai.onnx") else n.op_type for n in _nodes(model))
-        return cls(sum(operators.values()), _initializer_bytes(model.graph), dict(sorted(operators.items())), model.ir_version)
+        kinds = [(n, f"{n.domain}::{n.op_type}" if n.domain not in ("", "ai.onnx") else n.op_type) for n in _nodes(model)]
+        names = {n.name or next((o for o in n.output if o), ""): kind for n, kind in kinds}
+        operators = Counter(kind for _, kind in kinds)
+        return cls(
+            len(kinds), _initializer_bytes(model.graph), dict(sorted(operators.items())), names, model.ir_version
+        )
 
 
 def _initializer_bytes(graph: GraphProto) -> int:

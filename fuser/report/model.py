@@ -42,7 +42,10 @@ class Rewrite:
 
 @dataclass(frozen=True)
 class Fusion:
-    """One fused operator: the model's nodes it stands for, those of them that were folded into weights, its inputs."""
+    """One fused operator: the model's nodes it stands for, those of them that were folded into weights, its inputs.
+
+    ``ops`` are the operators of ``nodes``, in the same order.
+    """
 
     op: str
     graph: str
@@ -53,6 +56,7 @@ class Fusion:
     folded: tuple[str, ...]
     rules: tuple[str, ...]
     negative_slope: float | None
+    ops: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,67 @@
+"""The command group, and what becomes of errors: a sentence and a status, no traceback."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from types import FrameType
+from typing import NoReturn
+
+import click
+
+from fuser.cli import explain, inspect, optimize, parity, patterns
+from fuser.cli.options import verbosity
+from fuser.cli.terminal import let_go, say
+from fuser.errors import FuserError
+
+REFUSED, UNJUDGED, INTERRUPTED, TERMINATED = 1, 2, 130, 143
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit status: 0 passed; 1 judged and refused, such as by parity; 2 could not judge, such as bad input.",
+)
+@click.version_option(package_name="onnx-fuser", message="%(prog)s %(version)s")
+@verbosity
+def cli() -> None:
+    """Fuse Conv, BatchNormalization and LeakyRelu in ONNX models, and prove that they still compute the same.
+
+    Begin with: onnx-fuser optimize model.onnx -o fused.onnx
+    """
+
+
+for command in (optimize.command, parity.command, explain.command, inspect.command, patterns.command):
+    cli.add_command(command)
+
+
+def main() -> NoReturn:
+    """Run the command of this process's arguments and exit with its status."""
+    signal.signal(signal.SIGTERM, _terminate)
+    status = run(sys.argv[1:])
+    let_go()
+    sys.exit(status)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; returns its exit status."""
+    try:
+        return int(cli.main(list(arguments), prog_name="onnx-fuser", standalone_mode=False) or 0)
+    except click.exceptions.Abort:
+        say("interrupted; nothing was left half-written", error=True)
+        return INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return UNJUDGED
+    except FuserError as error:
+        say(f"onnx-fuser: {error}", error=True)
+        return UNJUDGED
+    except Exception:  # noqa: BLE001  (a bug: its traceback is what helps, and 1 would mean that a model was refused)
+        traceback.print_exc()
+        say("onnx-fuser: this is a bug of onnx-fuser; please report it with the lines above", error=True)
+        return UNJUDGED
+
+
+def _terminate(_number: int, _frame: FrameType | None) -> NoReturn:
+    sys.exit(TERMINATED)  # unwinds, so that temporary files go

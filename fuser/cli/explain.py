@@ -1,0 +1,4 @@
+import click
+@click.command("explain")
+def command() -> int:
+    return 0

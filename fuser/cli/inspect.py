@@ -1,0 +1,4 @@
+import click
+@click.command("inspect")
+def command() -> int:
+    return 0

@@ -1,0 +1,98 @@
+"""Options that several commands share, each with the same name and meaning everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+PATH = click.Path(path_type=Path)
+
+
+def verbosity(command: F) -> F:
+    """``--quiet`` and ``--verbose``, before or after the command's name."""
+
+    def store(step: int) -> Callable[[click.Context, click.Parameter, bool], None]:
+        def callback(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+            if value:
+                context.find_root().meta["fuser.verbosity"] = step
+
+        return callback
+
+    quiet = click.option(
+        "-q", "--quiet", is_flag=True, expose_value=False, callback=store(-1), help="Print only warnings and errors."
+    )
+    verbose = click.option(
+        "-v", "--verbose", is_flag=True, expose_value=False, callback=store(1), help="Print everything that was found."
+    )
+    return quiet(verbose(command))
+
+
+class Shape(click.ParamType):
+    """``NAME:1x3x64x64``."""
+
+    name = "NAME:DIMS"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, tuple[int, ...]]:
+        """The input's name and its dims; a name may hold colons itself."""
+        if isinstance(value, tuple):
+            return value
+        name, colon, dims = str(value).rpartition(":")
+        parts = dims.lower().split("x")
+        if not (colon and name and all(p.isdecimal() and p.isascii() and int(p) > 0 for p in parts)):
+            self.fail(f"{value!r} is no shape; write the input's name and its dims, such as x:1x3x64x64", param, ctx)
+        return name, tuple(map(int, parts))
+
+
+def _by_name(
+    context: click.Context, parameter: click.Parameter, value: Sequence[tuple[str, tuple[int, ...]]]
+) -> dict[str, tuple[int, ...]]:
+    shapes: dict[str, tuple[int, ...]] = {}
+    for name, dims in value:
+        if shapes.setdefault(name, dims) != dims:
+            raise click.BadParameter(f"{name!r} has two shapes; give it one", context, parameter)
+    return shapes
+
+
+def draws(command: F) -> F:
+    """What the models are run on and how closely they are compared."""
+    options = (
+        click.option(
+            "--inputs", type=PATH, metavar="FILE",
+            help="Run on these: a .npz, .npy or .pb file or a test_data_set folder.  [default: seeded draws]",
+        ),
+        click.option(
+            "--shape", "shapes", type=Shape(), multiple=True, callback=_by_name,
+            help="Shape of an input whose dims are free, such as x:1x3x64x64. Repeatable.",
+        ),
+        click.option(
+            "--tolerance", type=click.FloatRange(0, 1, max_open=True), metavar="NUMBER",
+            help="Largest difference allowed, relative to the scale of an output.  [default: by element type]",
+        ),
+        click.option(
+            "--draws", type=click.IntRange(min=1), metavar="N", default=3, show_default=True, help="Number of draws.",
+        ),
+        click.option("--seed", type=click.IntRange(min=0), metavar="N", default=0, show_default=True, help="Seed of the first draw."),
+        click.option(
+            "--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", default=300.0, show_default=True,
+            help="Longest time that loading or running a model once may take.",
+        ),
+    )  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+patterns = click.option(
+    "--patterns", type=PATH, multiple=True, metavar="DIR",
+    help="Folder or file of further rules (*.onnxtxt), tried before the built-in ones. Repeatable.",
+)  # fmt: skip
+freeze_inputs = click.option(
+    "--freeze-inputs", is_flag=True,
+    help="Nobody overrides the initializers that are also graph inputs: take them as constants.",
+)  # fmt: skip

@@ -1,0 +1,4 @@
+import click
+@click.command("patterns")
+def command() -> int:
+    return 0
