@@ -49,7 +49,7 @@ class Proof:
         return self.verdict == "passed"
 
 
-def prove(rules: Iterable[RewriteRule], *, seed: int = 0, draws: int = 15) -> tuple[Proof, ...]:
+def prove(rules: Iterable[RewriteRule], *, seed: int = 0, draws: int = 20) -> tuple[Proof, ...]:
     """Run each rule on `draws` draws for each pair of calls in its file's `main`; one proof per rule.
 
     Raises:

@@ -77,13 +77,14 @@ def variants(given: Mapping[str, float], random: np.random.Generator) -> Iterato
 
     Several attributes vary together, each in its own order, so that conditions between them fail too.
     """
-    while True:
+    while given:
         columns = {name: random.permutation(_around(value, random)) for name, value in given.items()}
-        for row in range(5):
+        for row in zip(*columns.values(), strict=True):
             # float32 is what an attribute holds
-            yield {name: float(np.float32(column[row])) for name, column in columns.items()}
+            yield {name: float(np.float32(value)) for name, value in zip(columns, row, strict=True)}
 
 
 def _around(value: float, random: np.random.Generator) -> list[float]:
     scaled = value * 10 ** random.uniform(-1, 1)
-    return [scaled, -value or -1.0, 0.0, random.uniform(0.05, 0.95), random.uniform(1.5, 3.0)]
+    inside, beyond, far = random.uniform(0.05, 0.95), random.uniform(1.05, 1.5), random.uniform(2, 4)
+    return [scaled, -value or -1.0, 0.0, inside, beyond, far]

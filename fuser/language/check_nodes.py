@@ -103,7 +103,7 @@ def _check_call(block: Block, at: int, operator: Operator) -> None:
         if expected is None:
             guess = nearest(name, sorted(operator.attributes))
             raise block.refuse(f"{node.op_type} has no attribute {name}; {guess}", place)
-        if attribute.type != expected:
+        if expected not in {attribute.type, AttributeProto.UNDEFINED}:
             raise block.refuse(_wrong_type(attribute, expected), place)
     if operator.required_attributes:
         given = {attribute.name for attribute in node.attribute}

@@ -13,10 +13,10 @@ _OF_THE_SHAPE = ("Shape", "Size")
 
 
 def by_shape_alone(where: FunctionProto, condition: str) -> bool:
-    """Tell whether an output of `where` looks at shapes of inputs, and at nothing that the bench draws.
+    """Tell whether a condition looks at shapes of inputs, and at nothing that the bench draws.
 
-    That is values of inputs and float attributes. Other attributes may go with the shapes, as the number of groups
-    goes with the channels of a weight.
+    That is values of inputs and float attributes. Other attributes may go with the shapes, as the number of
+    groups goes with the channels of a weight.
     """
     wanted, sees_shape = {condition}, False
     for node in reversed(where.node):

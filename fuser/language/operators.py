@@ -33,7 +33,7 @@ class Operator:
     max_inputs: int | None  # None: any number
     required_inputs: frozenset[int]  # positions that can't be ""
     max_outputs: int | None
-    attributes: Mapping[str, int]  # name -> AttributeProto type
+    attributes: Mapping[str, int]  # name -> AttributeProto type, UNDEFINED for any
     required_attributes: frozenset[str]
 
 
@@ -98,13 +98,13 @@ class Operators:
 
     def _of_definition(self, block: Block) -> Operator:
         """Read a function's signature: an attribute's type is the one its references have."""
-        types: dict[str, int] = {}
+        types: dict[str, int] = dict.fromkeys(block.attributes, AttributeProto.UNDEFINED)
         required = set()
         for node in block.nodes:
             inner = self.find(node, block.imports)
             for attribute in node.attribute:
                 if name := attribute.ref_attr_name:
-                    types.setdefault(name, attribute.type)
+                    types[name] = types.get(name) or attribute.type
                     if node.op_type == "Constant" or (inner and attribute.name in inner.required_attributes):
                         required.add(name)
         return Operator(0, len(block.inputs), frozenset(), len(block.outputs), types, frozenset(required))

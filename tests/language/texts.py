@@ -126,6 +126,27 @@ Halves <axis> (x) => (low, high)
 )
 
 
+# The largest is the smallest, negated twice.
+LARGEST = (
+    HEADER
+    + """main (float[4, 4] x) => (float[4, 1] found, float[4, 1] put)
+{
+  found = pattern.Largest (x)
+  put = rewrite.Largest (x)
+}
+<domain: "pattern", opset_import: ["" : 17]>
+Largest (x) => (y)
+{
+  n = Neg(x)
+  m = ReduceMin <axes = [1]> (n)
+  y = Neg(m)
+}
+<domain: "rewrite", opset_import: ["" : 17]>
+Largest (x) => (y) { y = ReduceMax <axes = [1]> (x) }
+"""
+)
+
+
 def changed(text: str, old: str, new: str, count: int = 1) -> str:
     """The text with the first `count` places of `old` replaced (-1: all); `old` has to be there."""
     assert old in text, old
