@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -12,17 +11,16 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
+from onnx import ModelProto
 
 from fuser.errors import ConfigError, OutputError
 from fuser.language import RewriteRule, builtin_folder, load_rules
 from fuser.pipeline import Rewritten, rewrite
 from fuser.report import Declined, ModelFacts, Report
+from fuser.report.facts import Facts, nodes_of
 from fuser.storage import StoredModel, Written, from_proto, load, save
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import numpy as np
     import onnx_graphsurgeon as gs
     from numpy.typing import NDArray
@@ -154,7 +152,7 @@ def explain(
     """
     stored = load(model) if isinstance(model, (str, Path)) else from_proto(model)
     if node is not None:
-        known = {n.name for n in _nodes(stored.proto) if n.name} | {o for n in _nodes(stored.proto) for o in n.output}
+        known = {n.name for n in nodes_of(stored.proto) if n.name} | {o for n in nodes_of(stored.proto) for o in n.output}
         if node not in known:
             raise ConfigError(f"the model has no node {node!r}; {nearest(node, known)}")
     rules = select_rules(Options(patterns=tuple(map(Path, patterns))))
@@ -166,11 +164,11 @@ def run(stored: StoredModel, options: Options) -> Report:
     started = time.perf_counter()
     proto = stored.proto
     sha256 = stored.sha256 if options.hashes else ""
-    before = _Facts.of(proto)
+    before = Facts.of(proto)
     rules = select_rules(options)
     loaded = time.perf_counter()
     done = rewrite(stored, rules, freeze_inputs=options.freeze_inputs, standard=options.fused_as == "standard")
-    after = _Facts.of(proto)
+    after = Facts.of(proto)
     opset = next((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), 0)
     facts = ModelFacts(
         path=str(stored.path or ""),
@@ -178,7 +176,7 @@ def run(stored: StoredModel, options: Options) -> Report:
         opset=opset,
         ir_version=before.ir_version,
         nodes=(before.nodes, after.nodes),
-        initializer_bytes=(before.bytes, after.bytes),
+        initializer_bytes=(before.initializer_bytes, after.initializer_bytes),
         operators=(before.operators, after.operators),
         batch_normalizations=(before.operators.get("BatchNormalization", 0), after.operators.get("BatchNormalization", 0)),
     )
@@ -282,50 +280,6 @@ def nearest(name: str, known: set[str]) -> str:
     """The end of a sentence that says which known name was perhaps meant."""
     close = get_close_matches(name, sorted(known), 1)
     return f"the nearest is {close[0]!r}" if close else "none has a name like it"
-
-
-@dataclass(frozen=True)
-class _Facts:
-    nodes: int
-    bytes: int
-    operators: Mapping[str, int]
-    kinds: Mapping[str, str]  # the operator of each node, by its name or the first value it makes
-    ir_version: int
-
-    @classmethod
-    def of(cls, model: ModelProto) -> _Facts:
-        kinds = [(n, f"{n.domain}::{n.op_type}" if n.domain not in ("", "ai.onnx") else n.op_type) for n in _nodes(model)]
-        names = {n.name or next((o for o in n.output if o), ""): kind for n, kind in kinds}
-        operators = Counter(kind for _, kind in kinds)
-        return cls(
-            len(kinds), _initializer_bytes(model.graph), dict(sorted(operators.items())), names, model.ir_version
-        )
-
-
-def _initializer_bytes(graph: GraphProto) -> int:
-    from math import prod  # noqa: PLC0415
-
-    from onnx import TensorProto, helper  # noqa: PLC0415
-
-    total = 0
-    for t in graph.initializer:
-        if t.data_type != TensorProto.STRING:
-            total += prod(t.dims) * helper.tensor_dtype_to_np_dtype(t.data_type).itemsize
-    return total + sum(_initializer_bytes(g) for n in graph.node for a in n.attribute for g in _bodies(a))
-
-
-def _bodies(attribute: Any) -> list[GraphProto]:
-    return ([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs)
-
-
-def _nodes(model: ModelProto) -> Iterator[NodeProto]:
-    """Every node of the model, bodies and functions included, but not the definitions of fused operators."""
-    stack: list[GraphProto | FunctionProto] = [model.graph, *(f for f in model.functions if f.domain != "fuser")]
-    while stack:
-        for node in stack.pop().node:
-            yield node
-            for a in node.attribute:
-                stack += _bodies(a)
 
 
 def _report(done: Rewritten, facts: ModelFacts, options: Options, timing: Mapping[str, float]) -> Report:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from fuser.engine.commit import commit
 from fuser.engine.context import FUSED, Context
 from fuser.engine.match import Mismatch
@@ -65,7 +67,8 @@ def rewrite(
         start = time.perf_counter()
         for work in works:
             mark = len(work.rewriter.journal)
-            step.run(work)
+            with np.errstate(all="ignore"):  # what is not finite is looked for, not warned of
+                step.run(work)
             rewrites += [
                 Rewrite(step.name, done.rule.id, work.graph.path, _names(done.removed), done.output)
                 for done in work.rewriter.journal[mark:]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from onnx import AttributeProto, FunctionProto, NodeProto, StringStringEntryProto, TensorProto
 
 from fuser.engine.context import FUSED
@@ -74,6 +73,7 @@ def _unread(changed: list[Graph]) -> dict[int, set[str]]:
             continue
         for o in node.outputs:
             home.producer.pop(o, None)
+            home.local.discard(o)
         home.count_reads(node, node.inputs, -1)
         home.removed.add(node)
         home.added.pop(node, None)
@@ -182,7 +182,7 @@ def _constants(graph: Graph, gone: set[str]) -> dict[str, str]:
 
 
 def _bytes(const: Const) -> bytes:
-    return b"".join(np.ascontiguousarray(b).tobytes() for b in const.rounded(const.dtype))
+    return const.native().tobytes()
 
 
 def _constants_of_function(graph: Graph) -> dict[str, Const]:

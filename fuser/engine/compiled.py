@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from fuser.engine.evaluate import python_value
 from fuser.engine.node import Kind
 from fuser.engine.schema import COMMUTATIVE
+from fuser.engine.operators import OPERATORS
 from fuser.language import Ref
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, FunctionProto
 
+    from fuser.engine.program import Program
     from fuser.language import Body, RewriteRule, RuleNode
 
 INTERNAL = ("fuser", "Affine")
@@ -81,13 +84,35 @@ class CompiledRule:
     conditions: tuple[str, ...]
     definitions: tuple[FunctionProto, ...]
     rule: RewriteRule
+    programs: dict[Hashable, Program] = field(default_factory=dict)  # compiled for the shapes met so far
 
-    @property
+    @cached_property
+    def arithmetic_inputs(self) -> tuple[str, ...]:
+        """The pattern's inputs that the rewrite or a condition computes with."""
+        read = {v for s in (*self.where, *self.rewrite) for v in s.inputs}
+        return tuple(v for v in self.rule.pattern.inputs if v in read)
+
+    @cached_property
+    def shapes_asked(self) -> frozenset[str]:
+        """The inputs whose shape the rule asks for."""
+        return frozenset(s.inputs[0] for s in (*self.where, *self.rewrite) if s.op_type in ("Shape", "Size"))
+
+    @cached_property
+    def arithmetic_variables(self) -> tuple[str, ...]:
+        """The attribute variables that the rewrite or a condition computes with."""
+        return tuple(sorted(variables_used((*self.where, *self.rewrite))))
+
+    @cached_property
+    def where_variables(self) -> frozenset[str]:
+        """The attribute variables that conditions are about."""
+        return variables_used(self.where)
+
+    @cached_property
     def makes(self) -> frozenset[Kind]:
         """The operators of domain ``fuser`` that the rewrite puts into the graph."""
         return frozenset(s.kind for s in self.rewrite if s.domain == "fuser")
 
-    @property
+    @cached_property
     def finds(self) -> frozenset[Kind]:
         """The operators that the pattern is made of."""
         return frozenset(n.kind for n in self.pattern.nodes.values() if not n.is_constant)
@@ -152,3 +177,13 @@ def _pattern(body: Body) -> Pattern:
 
 def _steps(body: Body) -> tuple[Step, ...]:
     return tuple(Step(n.label, n.op_type, n.domain, n.inputs, n.outputs, *_attributes(n)) for n in body.nodes)
+
+
+def is_evaluated(step: Step) -> bool:
+    """Whether constants are computed through the step's operator."""
+    return not step.domain and (step.op_type in OPERATORS or step.op_type in ("Cast", "Constant", "Shape"))
+
+
+def variables_used(steps: Iterable[Step]) -> frozenset[str]:
+    """The attribute variables that arithmetic depends on; those that nodes of the graph merely pass on are left out."""
+    return frozenset(v for s in steps if is_evaluated(s) for v in s.references.values())

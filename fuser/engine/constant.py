@@ -38,7 +38,7 @@ class Const:
     ``source`` is the initializer that it came from by arithmetic on its elements (its name may be kept), or "".
     """
 
-    __slots__ = ("_uniform", "data", "dtype", "shape", "source")
+    __slots__ = ("_native", "_uniform", "data", "dtype", "shape", "source")
 
     def __init__(self, data: NDArray[Any] | Deferred, dtype: int, source: str = "") -> None:
         self.data = data
@@ -46,6 +46,7 @@ class Const:
         self.shape: tuple[int, ...] = tuple(data.shape)
         self.source = source
         self._uniform: Any = self  # not asked yet
+        self._native: NDArray[Any] | None = None
 
     @property
     def size(self) -> int:
@@ -56,6 +57,12 @@ class Const:
     def is_float(self) -> bool:
         """Whether it holds floats, of a type or untyped."""
         return self.dtype == UNTYPED or self.dtype in FLOATS
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether it is a shape of which some dims are not known, hence no constant."""
+        data = self.data
+        return self.dtype in INTEGERS and isinstance(data, np.ndarray) and data.dtype.kind == "f"
 
     def array(self) -> NDArray[Any]:
         """All of it in memory."""
@@ -85,6 +92,12 @@ class Const:
         value: float | int | bool | None = self._uniform
         return value
 
+    def native(self) -> NDArray[Any]:
+        """All of it in memory, rounded once to its own type."""
+        if self._native is None:
+            self._native = self.array().astype(helper.tensor_dtype_to_np_dtype(self.dtype))
+        return self._native
+
     def rounded(self, dtype: int) -> Iterator[NDArray[Any]]:
         """All of it in order, flat, in blocks, rounded once to an ONNX element type."""
         to = helper.tensor_dtype_to_np_dtype(dtype)
@@ -104,6 +117,9 @@ def from_tensor(graph: Graph, tensor: TensorProto, source: str = "") -> Const | 
     if kind not in FLOATS:
         return Const(weights.read(tensor), kind, source)
     shape = tuple(tensor.dims)
+    if kind == TensorProto.FLOAT and not tensor.external_data and len(tensor.raw_data) == 4 * prod(shape):
+        plain = np.frombuffer(tensor.raw_data, "<f4").reshape(shape)  # the usual case, without the detour
+        return Const(plain.astype(np.float64) if plain.size <= DEFER_FROM else Deferred(plain.reshape(-1), shape), kind, source)
     if prod(shape) <= DEFER_FROM:
         return Const(weights.read(tensor).astype(np.float64), kind, source)
     payload = weights.payload(tensor)

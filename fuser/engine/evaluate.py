@@ -21,6 +21,7 @@ ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
     "Mul": np.multiply,
     "Sub": np.subtract,
 }
+OF_FIRST_INPUT = RESHAPES | {"Expand", "Gather", "ScatterElements", "Slice", "Transpose"}
 COMPARISONS = frozenset({"And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or"})
 LARGEST_GROWTH = 1 << 24
 """Weight-side arithmetic may not make a tensor of more elements than this out of smaller ones."""
@@ -60,11 +61,13 @@ def evaluate(op_type: str, inputs: Sequence[Const | None], attributes: Mapping[s
     if op_type in ("Cast", "CastLike"):
         like = inputs[1] if op_type == "CastLike" else None
         return _cast(_given(inputs[0]), like.dtype if like is not None else int(attributes["to"]))
+    if op_type == "Shape":
+        part = slice(attributes.get("start", 0), attributes.get("end"))
+        return Const(np.asarray(_given(inputs[0]).shape[part], np.int64), TensorProto.INT64)
     function = OPERATORS.get(op_type)
     if function is None:
         raise Undecided(f"constants are not computed through {op_type}")
-    first = _given(inputs[0])
-    dtype, source = _type_of(op_type, inputs)
+    dtype, source = result_type(op_type, [None if c is None else (c.dtype, c.source) for c in inputs], attributes)
     if any(c is not None and isinstance(c.data, Deferred) for c in inputs):
         deferred = _deferred(op_type, inputs, attributes)
         if deferred is not None:
@@ -77,11 +80,6 @@ def evaluate(op_type: str, inputs: Sequence[Const | None], attributes: Mapping[s
             out = function(arrays, attributes)
         except (ValueError, IndexError, TypeError) as e:
             raise Undecided(f"{op_type} can't be computed: {e}") from None
-    if op_type == "ConstantOfShape":
-        value = attributes.get("value")
-        dtype = TensorProto.FLOAT if value is None else helper.np_dtype_to_tensor_dtype(value.dtype)
-    elif op_type in ("Range", "Size") or (op_type == "Where" and not first.is_float):
-        dtype = TensorProto.INT64 if op_type == "Size" else dtype
     if dtype == UNTYPED or dtype in FLOATS:
         out = np.asarray(out, np.float64)
     elif out.dtype.kind == "f" and not np.isnan(out).any():
@@ -95,16 +93,29 @@ def _given(const: Const | None) -> Const:
     return const
 
 
-def _type_of(op_type: str, inputs: Sequence[Const | None]) -> tuple[int, str]:
-    """The result's element type and the initializer it comes from: those of the first operand that has a type."""
+def result_type(
+    op_type: str, inputs: Sequence[tuple[int, str] | None], attributes: Mapping[str, Any]
+) -> tuple[int, str]:
+    """The result's element type and where it comes from, given those of the inputs.
+
+    The type is that of the first operand that has one.
+    """
     if op_type in COMPARISONS:
         return TensorProto.BOOL, ""
-    operands = [c for c in (inputs[1:] if op_type == "Where" else inputs[:1] if op_type in RESHAPES else inputs) if c]
-    if op_type in ("Gather", "Slice", "Expand", "Transpose", "ScatterElements") or op_type.startswith("Reduce"):
-        operands = operands[:1]
-    typed = next((c for c in operands if c.dtype != UNTYPED), operands[0] if operands else None)
-    source = next((c.source for c in operands if c.source), "")
-    return (typed.dtype if typed is not None else UNTYPED), source
+    if op_type in ("Shape", "Size"):
+        return TensorProto.INT64, ""
+    if op_type == "Cast":
+        return int(attributes["to"]), ""
+    if op_type == "ConstantOfShape":
+        value = attributes.get("value")
+        return (TensorProto.FLOAT if value is None else helper.np_dtype_to_tensor_dtype(value.dtype)), ""
+    if op_type == "Where":
+        inputs = inputs[1:]
+    elif op_type in OF_FIRST_INPUT or op_type.startswith("Reduce"):
+        inputs = inputs[:1]
+    operands = [i for i in inputs if i is not None]
+    dtype = next((d for d, _ in operands if d != UNTYPED), UNTYPED)
+    return dtype, next((source for _, source in operands if source), "")
 
 
 def _check_growth(shape: Any) -> None:

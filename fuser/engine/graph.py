@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-import numpy as np
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto
 
 from fuser.engine.node import Node, domain_of
@@ -57,6 +56,7 @@ class Graph:
             self.outputs = frozenset(o.name for o in proto.output)
             self.initializers = {t.name: t for t in proto.initializer}
             self.sparse = frozenset(t.values.name for t in proto.sparse_initializer)
+        self.local: set[str] = {*self.inputs, *self.initializers, *self.sparse}
         self.nodes: list[Node] = []
         self.producer: dict[str, Node] = {}
         self.readers: dict[str, dict[Node, int]] = {}
@@ -79,6 +79,7 @@ class Graph:
             for o in outputs:
                 if o:
                     self.producer[o] = node
+                    self.local.add(o)
             names.update(outputs)
             if p.name:
                 self.context.node_names.add(p.name)
@@ -118,7 +119,7 @@ class Graph:
         for v in values:
             if not v:
                 continue
-            if self.is_local(v):
+            if v in self.local:
                 readers = self.readers.setdefault(v, {})
                 left = readers.get(node, 0) + by
                 if left > 0:
@@ -132,13 +133,7 @@ class Graph:
 
     def is_local(self, value: str) -> bool:
         """Whether the value is made, given or held in this very graph rather than captured from outside."""
-        return (
-            value in self.producer
-            or value in self.inputs
-            or value in self.initializers
-            or value in self.sparse
-            or value in self.made_constants
-        )
+        return value in self.local
 
     def home(self, value: str) -> Graph | None:
         """The graph in whose scope the value is defined, this one or one around it."""
@@ -187,8 +182,8 @@ class Graph:
         found = self.constants[value]
         return found if isinstance(found, str) else ""
 
-    def shape(self, value: str) -> np.ndarray | None:
-        """The value's shape as float64, an unknown dim being NaN (so that no comparison with it holds); None if unknown."""
+    def shape(self, value: str) -> tuple[int, ...] | None:
+        """The value's dims, -1 for one that is not known; None where not even the rank is."""
         return self.context.shapes.shape(self, value)
 
     def dtype(self, value: str) -> int:

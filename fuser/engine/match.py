@@ -185,7 +185,7 @@ def _attributes(at: Match, want: PatternNode, node: Node, model_opset: int) -> M
             return wrong
     defaults = schema_defaults(op, model_opset, domain)
     later = only_in_model(op, at.rule.pattern.opset, model_opset) if not domain else frozenset()
-    for name in {*given, *(later & MUST_BE.keys())}:
+    for name in (*given, *(later & MUST_BE.keys())) if later else given:
         if name in want.literals or name in want.references or (op, name) in WITHOUT_EFFECT:
             continue
         needed = MUST_BE.get(name)
@@ -277,7 +277,7 @@ def _bind_input(at: Match, want: PatternNode, name: str, value: str, index: int)
 def _bind_constant(at: Match, want: PatternNode, reader: PatternNode, value: str, index: int) -> Mismatch | None:
     graph, node = at.graph, at.nodes[reader.label]
     const = graph.constant(value) if value else None
-    if const is None:
+    if const is None or const.is_partial:
         why = graph.why_not_constant(value) if value else "is absent"
         return _fail(at, reader.label, node, "{!r} {}; the pattern needs a constant", value, why)
     number = const.uniform()

@@ -178,6 +178,7 @@ OPERATORS: Mapping[str, Operator] = {
     "ReduceSum": _reduce(np.sum),
     "Reshape": _reshape,
     "ScatterElements": _scatter_elements,
+    "Shape": lambda i, a: np.asarray(np.shape(i[0])[slice(a.get("start", 0), a.get("end"))], np.int64),
     "Size": lambda i, a: np.asarray(i[0].size, np.int64),
     "Slice": _slice,
     "Sqrt": _unary(np.sqrt),

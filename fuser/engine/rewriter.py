@@ -8,19 +8,19 @@ constant is not.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 from onnx import AttributeProto, TensorProto, helper
 
 from fuser.engine.compiled import INTERNAL, CompiledRule, Step
 from fuser.engine.constant import FREEZE, UNTYPED, Const
-from fuser.engine.evaluate import evaluate
 from fuser.engine.match import Match, Mismatch, match, plain
 from fuser.engine.node import Node, Origin, str_name
-from fuser.engine.operators import OPERATORS, Undecided
+from fuser.engine.operators import Undecided
+from fuser.engine.program import NEUTRAL_INPUT, Input, Program, compile_program, run
 from fuser.engine.schema import input_name, is_default, same_type_as
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ class Rewriter:
                 self.graph.count_reads(node, inputs, 1)
             for name in done.constants:
                 del self.graph.made_constants[name]
+                self.graph.local.discard(name)
                 self.graph.constants.pop(name, None)
             for node in done.removed:
                 self._attach(node)
@@ -108,6 +109,7 @@ class Rewriter:
             self._detach(node)
         for name, const in plan.constants.items():
             graph.made_constants[name] = const
+            graph.local.add(name)
             graph.constants[name] = const
         for node in plan.nodes:
             self._attach(node)
@@ -125,6 +127,7 @@ class Rewriter:
         for o in node.outputs:
             if graph.producer.get(o) is node:
                 del graph.producer[o]
+                graph.local.discard(o)
         if graph.added.pop(node, node) is node:
             graph.removed.add(node)
 
@@ -137,6 +140,7 @@ class Rewriter:
         for o in node.outputs:
             if o:
                 graph.producer[o] = node
+                graph.local.add(o)
         graph.count_reads(node, node.inputs, 1)
 
 
@@ -157,16 +161,22 @@ class _Plan:
         self.match = match
         self.rule = match.rule
         self.graph = graph
-        self.env: dict[str, Const] = {}
+        self.env: Mapping[str, Const] = {}
         self.sources: dict[str, str] = {}  # runtime values of the rewrite -> names in the graph
 
     def made(self) -> Plan:
-        self._check_conditions()
-        steps = [s for s in self.rule.rewrite if not self._evaluated(s, self.env)]
-        if len(steps) > self.rule.pattern.size:
-            self._decline_not_constant(steps)
+        program, constants = self._program()
+        if program.refused:
+            self._refuse(program)
+        try:
+            self.env = run(program, constants)
+        except Undecided as e:
+            self._decline("{}", e)
+        for name in program.conditions:
+            if not np.all(self.env[name].array()):
+                self._decline("it does not hold that {}", name.replace("_", " "))
         plan = Plan()
-        for k, step in enumerate(steps):
+        for k, step in enumerate(program.steps):
             if step.kind == ("", "Identity") and self._alias(step, plan):
                 continue
             plan.nodes.append(self._node(step, k, plan))
@@ -176,81 +186,46 @@ class _Plan:
         self._inherit(plan)
         return plan
 
-    # ---- conditions and arithmetic
-
-    def _check_conditions(self) -> None:
-        env: dict[str, Const] = {}
-        for step in self.rule.where:
-            if not self._evaluated(step, env):
-                self._decline_not_constant([step])
-        for name in self.rule.conditions:
-            if not bool(np.all(env[name].array())):
-                bound = ", ".join(f"{k} = {plain(v)}" for k, v in self.match.variables.items() if k in self._where_variables())
-                self._decline("it does not hold that {}{}", name.replace("_", " "), f" ({bound})" if bound else "")
-
-    def _where_variables(self) -> set[str]:
-        return {v for s in self.rule.where for v in s.references.values()}
-
-    def _const(self, name: str, env: dict[str, Const]) -> Const | None:
-        """A value of the rule as a constant; an optional input that was left out is its neutral value, zero."""
-        found = env.get(name)
-        if found is None and name in self.match.values:
+    def _program(self) -> tuple[Program, dict[str, Const]]:
+        """The rule's arithmetic for what this match binds, and the constants among that."""
+        constants: dict[str, Const] = {}
+        rule, graph = self.rule, self.graph
+        key: list[Hashable] = []
+        for name in rule.arithmetic_inputs:
             value = self.match.values[name]
-            if not value:
-                return Const(np.zeros(()), UNTYPED)
-            found = self.graph.constant(value)
-            if found is not None and found.dtype not in (UNTYPED, TensorProto.FLOAT) and _is_partial(found):
-                return None
-        return found
+            const = graph.constant(value) if value else NEUTRAL_INPUT
+            if const is not None and not const.is_partial:
+                constants[name] = const
+                key += (const.dtype, const.shape)
+            else:
+                key += (None, graph.shape(value) if name in rule.shapes_asked else None)
+        key += [_hashable(plain(self.match.variables.get(v))) for v in rule.arithmetic_variables]
+        found = rule.programs.get(tuple(key))
+        if found is None:
+            pairs = zip(rule.arithmetic_inputs, key[::2], key[1::2], strict=False)
+            inputs = {n: Input(d is not None, cast("int", d or 0), cast("tuple[int, ...] | None", s)) for n, d, s in pairs}
+            variables = {v: plain(self.match.variables.get(v)) for v in rule.arithmetic_variables}
+            found = rule.programs[tuple(key)] = compile_program(rule, inputs, variables)
+        return found, constants
 
-    def _evaluated(self, step: Step, env: dict[str, Const]) -> bool:
-        """Evaluate the step if it can be; False where it has to run in the graph."""
-        if step.domain or (step.op_type not in OPERATORS and step.op_type not in ("Constant", "Shape", "Cast")):
-            return False
-        inputs: list[Const | None] = []
-        if step.op_type == "Shape":
-            shape = self._shape(step.inputs[0], env)
-            if shape is None:
-                return False
-            part = slice(step.literal_values.get("start", 0), step.literal_values.get("end"))
-            env[step.outputs[0]] = Const(np.asarray(shape.array()[part]), TensorProto.INT64)
-            return True
-        if step.op_type == "Size" and not self._const(step.inputs[0], env):
-            return False
-        for name in step.inputs:
-            const = self._const(name, env) if name else None
-            if const is None and name:
-                return False
-            inputs.append(const)
-        attributes = {**step.literal_values}
-        for attribute, variable in step.references.items():
-            value = plain(self.match.variables.get(variable))
-            if isinstance(value, str) and value.startswith("@"):
-                self._decline("{} is the function's attribute {}, whose value is not known here", variable, value[1:])
-            if value is not None or step.op_type == "Constant":
-                attributes[attribute] = value
-        try:
-            env[step.outputs[0]] = evaluate(step.op_type, inputs, attributes)
-        except Undecided as e:
-            self._decline("{}", e)
-        return True
-
-    def _shape(self, name: str, env: dict[str, Const]) -> Const | None:
-        """The shape of a value of the rule, constant or not, dims that are not known being NaN."""
-        if name in env:
-            return Const(np.asarray(env[name].shape, np.int64), TensorProto.INT64)
-        value = self.match.values.get(name)
-        if value is None:
-            return None
-        if value == "":
-            return Const(np.zeros(0, np.int64), TensorProto.INT64)
-        const = self.graph.constant(value)
-        if const is not None:
-            return Const(np.asarray(const.shape, np.int64), TensorProto.INT64)
-        shape = self.graph.shape(value)
-        if shape is None:
-            self._decline("the rank of {!r} is not known", value)
-        return Const(shape if np.isnan(shape).any() else shape.astype(np.int64), TensorProto.INT64)
+    def _refuse(self, program: Program) -> NoReturn:
+        """Say why the program can't be run, by the model's names."""
+        name = program.needs
+        if not name:
+            bound = ", ".join(f"{v} = {plain(self.match.variables.get(v))}" for v in sorted(self.rule.where_variables))
+            told = bound and program.refused.startswith("it does not hold")
+            self._decline(program.refused + (f" ({bound})" if told else ""), *program.parts)
+        value = self.match.values[name]
+        why = self.graph.why_not_constant(value) or "has dims that are not known"
+        for label, want in self.rule.pattern.nodes.items():
+            if name in want.inputs and label in self.match.nodes:
+                node = self.match.nodes[label]
+                formal = input_name(node.op_type, node.kind[0], self.graph.opset(node.kind[0]), want.inputs.index(name))
+                raise Declined(
+                    Mismatch(self.rule.id, self.graph, self.match.root, label, node, "{} {!r} is not constant: it {}",
+                             (formal, value, why), len(self.match.nodes), FREEZE if FREEZE in why else "")
+                )  # fmt: skip
+        raise AssertionError(f"{self.rule.id}: {name} is no input of the pattern")
 
     # ---- nodes
 
@@ -333,6 +308,12 @@ class _Plan:
 
     def _not_finite(self, const: Const, dtype: int) -> str:
         """What is wrong with a folded constant: not finite where what went in was, or out of the type's range."""
+        if isinstance(const.data, np.ndarray):
+            rounded = const.data if dtype == UNTYPED else const.native()
+            if np.isfinite(rounded).all():
+                return ""
+        elif const.data.bound() <= 0.99 * LARGEST.get(dtype, 0.0):
+            return ""
         blocks = const.blocks() if dtype == UNTYPED else const.rounded(dtype)
         bad = sum(block.size - int(np.isfinite(block).sum()) for block in blocks)
         if not bad:
@@ -375,29 +356,7 @@ class _Plan:
             for node in left.values():
                 last.origin += node.origin
 
-    def _decline_not_constant(self, steps: Sequence[Step]) -> None:
-        """Name the input that would have to be constant."""
-        pattern = self.rule.pattern
-        for step in steps:
-            if step.domain or (step.op_type not in OPERATORS and step.op_type != "Shape"):
-                continue
-            for name in step.inputs:
-                value = self.match.values.get(name)
-                if value is None or self._const(name, self.env) is not None:
-                    continue
-                why = self.graph.why_not_constant(value)
-                for label, want in pattern.nodes.items():
-                    if name in want.inputs and label in self.match.nodes:
-                        k = want.inputs.index(name)
-                        node = self.match.nodes[label]
-                        formal = input_name(node.op_type, node.kind[0], self.graph.opset(node.kind[0]), k)
-                        raise Declined(
-                            Mismatch(self.rule.id, self.graph, self.match.root, label, node, "{} {!r} is not constant: it {}",
-                                     (formal, value, why), len(self.match.nodes), FREEZE if FREEZE in why else "")
-                        )  # fmt: skip
-        self._decline("it would leave {} nodes to run in place of {}", len(steps), pattern.size)
-
-    def _decline(self, fact: str, *parts: Any) -> None:
+    def _decline(self, fact: str, *parts: Any) -> NoReturn:
         root = self.rule.pattern.root.label
         root_node = self.match.root
         raise Declined(Mismatch(self.rule.id, self.graph, root_node, root, root_node, fact, parts, len(self.match.nodes)))
@@ -415,10 +374,8 @@ def _named(attribute: str, value: Any) -> AttributeProto:
     return helper.make_attribute(attribute, value)
 
 
-def _is_partial(const: Const) -> bool:
-    """Whether it is a shape of which some dims are not known."""
-    data = const.data
-    return isinstance(data, np.ndarray) and data.dtype.kind == "f" and not const.is_float
+def _hashable(value: Any) -> Hashable:
+    return tuple(value) if isinstance(value, list) else value  # type: ignore[no-any-return]
 
 
 def _finite_alike(before: Const, after: Const, dtype: int) -> bool:

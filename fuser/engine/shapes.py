@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
 from onnx import FunctionProto, GraphProto, ModelProto, TypeProto, shape_inference
 
 from fuser.engine.schema import ELEMENTWISE
@@ -19,7 +17,9 @@ if TYPE_CHECKING:
     from fuser.engine.graph import Graph
     from fuser.engine.node import Node
 
-Shape = NDArray[np.float64]
+Shape = tuple[int, ...]
+"""Dims; -1 where a dim is not known."""
+FREE = -1
 SAME = frozenset(
     {"Abs", "BatchNormalization", "Cast", "CastLike", "Clip", "Dropout", "Elu", "Exp", "Identity", "InstanceNormalization",
      "LeakyRelu", "Neg", "PRelu", "Relu", "Sigmoid", "Softplus", "Sqrt", "Tanh"}
@@ -41,9 +41,10 @@ class Shapes:
         self._shapes: dict[tuple[int, str], Shape | None] = {}
         self._inferred: dict[str, TypeProto] | None = None
         self._stated: dict[int, dict[str, TypeProto]] = {}
+        self._dtypes: dict[tuple[int, str], int] = {}
 
     def shape(self, graph: Graph, value: str, depth: int = 0) -> Shape | None:
-        """The value's shape, an unknown dim being NaN; None where not even the rank is known."""
+        """The value's shape, a dim that is not known being -1; None where not even the rank is known."""
         key = (id(graph), value)
         if key not in self._shapes:
             found = self._of_weights(graph, value, depth) if depth < DEEPEST else None
@@ -81,9 +82,9 @@ class Shapes:
         if home is None:
             return None
         if value in home.made_constants:
-            return np.asarray(home.made_constants[value].shape, np.float64)
+            return home.made_constants[value].shape
         tensor = home.initializers.get(value)
-        return None if tensor is None else np.asarray(tensor.dims, np.float64)
+        return None if tensor is None else tuple(tensor.dims)
 
     def _convolution(self, graph: Graph, node: Node, depth: int) -> Shape | None:
         """[N, M, …] by the weight: M is its first dim, for ConvTranspose its second times the group."""
@@ -91,24 +92,29 @@ class Shapes:
         if w is None or len(w) < 3:
             return None
         x = self.shape(graph, node.inputs[0], depth + 1)
-        known = _dims(self._type(graph, node.outputs[0]))
-        out = np.full(len(w), np.nan)
-        if known is not None and len(known) == len(w):
-            out[2:] = known[2:]
-        out[0] = x[0] if x is not None and len(x) == len(w) else np.nan
         group = graph.attribute(node, "group")
-        out[1] = w[0] if "Transpose" not in node.op_type else w[1] * (group.i if group is not None else 1)
-        return out
+        channels = w[0] if "Transpose" not in node.op_type else w[1] * (group.i if group is not None else 1)
+        if x is None or len(x) != len(w):
+            return (FREE, channels, *[FREE] * (len(w) - 2))
+        if "Transpose" in node.op_type:
+            return (x[0], channels, *[FREE] * (len(w) - 2))
+        return (x[0], channels, *_spatial(graph, node, x[2:], w[2:]))
 
     def _transpose(self, graph: Graph, node: Node, depth: int) -> Shape | None:
         x = self.shape(graph, node.inputs[0], depth + 1)
         perm = node.explicit_attributes().get("perm")
         if x is None or (perm is not None and (perm.ref_attr_name or sorted(perm.ints) != list(range(len(x))))):
             return None
-        return x[list(perm.ints)] if perm is not None else x[::-1]
+        return tuple(x[k] for k in perm.ints) if perm is not None else x[::-1]
 
     def dtype(self, graph: Graph, value: str, depth: int = 0) -> int:
         """The value's element type, 0 where it is not known."""
+        key = (id(graph), value)
+        if not self._dtypes.get(key):
+            self._dtypes[key] = self._dtype(graph, value, depth)
+        return self._dtypes[key]
+
+    def _dtype(self, graph: Graph, value: str, depth: int) -> int:
         home = graph.home(value)
         if home is None or depth > DEEPEST:
             return 0
@@ -160,6 +166,24 @@ class Shapes:
         return _stated_types(inferred.graph)
 
 
+def _spatial(graph: Graph, node: Node, x: Shape, kernel: Shape) -> Shape:
+    """floor((x + pads - dilation * (kernel - 1) - 1) / stride) + 1, as the operator Conv says; free where auto_pad decides."""
+    n = len(x)
+    given = node.explicit_attributes()
+    auto = given["auto_pad"].s if "auto_pad" in given else b"NOTSET"
+    if auto not in (b"NOTSET", b"VALID", b"") or any(a.ref_attr_name for a in given.values()):
+        return (FREE,) * n
+    strides = given["strides"].ints if "strides" in given else [1] * n
+    dilations = given["dilations"].ints if "dilations" in given else [1] * n
+    pads = given["pads"].ints if "pads" in given and auto != b"VALID" else [0] * 2 * n
+    if len(strides) != n or len(dilations) != n or len(pads) != 2 * n:
+        return (FREE,) * n
+    return tuple(
+        (x[i] + pads[i] + pads[n + i] - dilations[i] * (kernel[i] - 1) - 1) // strides[i] + 1 if x[i] >= 0 and strides[i] else FREE
+        for i in range(n)
+    )
+
+
 def _stated_types(proto: GraphProto | FunctionProto) -> dict[str, TypeProto]:
     if isinstance(proto, FunctionProto):
         return {v.name: v.type for v in proto.value_info}
@@ -169,18 +193,25 @@ def _stated_types(proto: GraphProto | FunctionProto) -> dict[str, TypeProto]:
 def _dims(kind: TypeProto | None) -> Shape | None:
     if kind is None or not kind.tensor_type.HasField("shape"):
         return None
-    return np.asarray(
-        [d.dim_value if d.HasField("dim_value") else np.nan for d in kind.tensor_type.shape.dim], np.float64
-    )
+    return tuple(d.dim_value if d.HasField("dim_value") else FREE for d in kind.tensor_type.shape.dim)
 
 
 def _broadcast(shapes: list[Shape | None]) -> Shape | None:
     """The shape of an elementwise result; a dim is known where the operands leave one possibility."""
-    out: Shape = np.ones(0)
+    out: Shape = ()
     for s in shapes:
         if s is None:
             return None
         rank = max(len(s), len(out))
-        a, b = (np.concatenate([np.ones(rank - len(v)), v]) for v in (out, s))
-        out = np.where(a == 1, b, np.where((b == 1) | (b == a), a, np.where(np.isnan(a), b, np.where(np.isnan(b), a, np.nan))))
+        a, b = ((1,) * (rank - len(v)) + v for v in (out, s))
+        out = tuple(_dim(x, y) for x, y in zip(a, b, strict=True))
     return out
+
+
+def _dim(x: int, y: int) -> int:
+    """The dim of two that are broadcast: one of them is 1 or both are equal."""
+    if x == 1 or x == y:
+        return y
+    if y == 1 or y == FREE:
+        return x
+    return y if x == FREE else FREE

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from onnx import TensorProto
 
 from fuser.engine.constant import Const, computed_by
 from fuser.engine.evaluate import evaluate, python_value
 from fuser.engine.operators import OPERATORS, Undecided
+from fuser.engine.shapes import FREE
 
 if TYPE_CHECKING:
     from fuser.engine.graph import Graph
@@ -64,4 +66,11 @@ def shape_of(graph: Graph, node: Node) -> Const | str:
         return f"{computed_by(node)}, and the shape of {node.inputs[0]!r} is not known"
     given = {n: a.i for n, a in node.explicit_attributes().items()}
     part = shape[given.get("start", 0) : given.get("end", len(shape))]
-    return Const(part if np.isnan(part).any() else part.astype(np.int64), TensorProto.INT64)
+    return Const(dims_array(part), TensorProto.INT64)
+
+
+def dims_array(shape: tuple[int, ...]) -> NDArray[Any]:
+    """A shape as rules compute with it: int64, or float64 with NaN for dims that are not known, which equal nothing."""
+    if FREE in shape:
+        return np.asarray([np.nan if d == FREE else d for d in shape], np.float64)
+    return np.asarray(shape, np.int64)

@@ -49,7 +49,7 @@ def _fold_below(work: Work, anchor: Node) -> Node:
 
 def _next_affine(work: Work, anchor: Node) -> Node | None:
     """The first affine operator below the anchor, past what it may pass."""
-    graph, passed = work.graph, work.rules.passes(work.rules.hoist, INTERNAL)
+    graph, passed = work.graph, work.rules.affine_goes_up_past
     value = anchor.outputs[0]
     for _ in range(FARTHEST):
         reader = graph.sole_reader(value)
@@ -83,7 +83,7 @@ def _fold_above(work: Work, anchor: Node) -> None:
     """Fold the affine operators that feed the anchor, nearest first."""
     graph, rules = work.graph, work.rules
     before = rules.fold.get(anchor.kind, ())
-    passed = rules.passes(rules.sink, INTERNAL)
+    passed = rules.affine_goes_down_past
     while before:
         path: list[Node] = []
         value = anchor.inputs[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from fuser.engine.compiled import INTERNAL, CompiledRule, compile_rule
@@ -33,14 +34,20 @@ class Rules:
     hoist: ByRoot
     sink: ByRoot
 
-    @property
+    @cached_property
     def anchors(self) -> frozenset[Kind]:
         """The operators that an Affine can be folded into."""
         return frozenset(k for r in _flat(self.fold) for k in r.finds if k != INTERNAL)
 
-    def passes(self, rules: ByRoot, moved: Kind) -> frozenset[Kind]:
-        """The operators that ``moved`` can pass by."""
-        return frozenset(k for r in _flat(rules) if moved in r.finds for k in r.finds if k != moved)
+    @cached_property
+    def affine_goes_up_past(self) -> frozenset[Kind]:
+        """The operators that an Affine below them can move above."""
+        return _passed(self.hoist)
+
+    @cached_property
+    def affine_goes_down_past(self) -> frozenset[Kind]:
+        """The operators that an Affine above them can move below."""
+        return _passed(self.sink)
 
 
 def sort_rules(rules: Iterable[RewriteRule]) -> Rules:
@@ -68,6 +75,10 @@ def _by_root(rules: Iterable[CompiledRule]) -> ByRoot:
         kind = rule.pattern.root.kind
         out[kind] = (*out.get(kind, ()), rule)
     return out
+
+
+def _passed(rules: ByRoot) -> frozenset[Kind]:
+    return frozenset(k for r in _flat(rules) if INTERNAL in r.finds for k in r.finds if k != INTERNAL)
 
 
 def _flat(rules: ByRoot) -> Iterable[CompiledRule]:
