@@ -62,7 +62,7 @@ def lay_out(
     groups: dict[str, list[Marked]] = {}
     for each in external:
         groups.setdefault(_entries(each.tensor).get("location", ""), []).append(each)
-    names = _Names(model, output, groups)
+    names = _Names(model, output)
     files = []
     for location, members in groups.items():
         name = names.pick(location, lone=len(groups) == 1)
@@ -118,8 +118,7 @@ def _offsets(members: Iterable[Marked], *, large: bool) -> list[int]:
 
 
 def _unchanged(model: StoredModel, location: str, members: list[Marked]) -> ByteRange | None:
-    """The source's data file, where the output needs all of its tensors as they are: then it is copied as a
-    whole.
+    """The source's data file, to be copied as it is, where the output needs all of its tensors unchanged.
 
     Not where most of it is no tensor of this model (a file that several models share).
     """
@@ -140,18 +139,16 @@ def _unchanged(model: StoredModel, location: str, members: list[Marked]) -> Byte
 class _Names:
     """Picks the locations of data files beside the output."""
 
-    def __init__(self, model: StoredModel, output: Path, groups: Iterable[str]) -> None:
+    def __init__(self, model: StoredModel, output: Path) -> None:
         self._output = output
         self._sources = (
             [] if _same(output, model.path) else [file.path for file in model.weights.sources.values()]
         )
-        self._used: set[str] = set()
-        self._wanted = set(groups)
-        self._own: set[str] | None = None
+        self._used = {output}
+        self._own: set[Path] | None = None
 
     def pick(self, location: str, *, lone: bool) -> str:
-        if self._free(location):
-            self._used.add(location)
+        if self._take(location):
             return location
         base = PurePosixPath(location)
         stem = self._output.name if lone else f"{self._output.name}.{base.name}"
@@ -159,31 +156,30 @@ class _Names:
         count = 1
         while True:
             name = str(base.with_name(f"{stem}{f'.{count}' if count > 1 else ''}{suffix}"))
-            if name not in self._wanted and self._free(name):
-                self._used.add(name)
+            if self._take(name):
                 return name
             count += 1
 
-    def _free(self, location: str) -> bool:
-        """Nothing is there, or the data of the output that is about to be replaced, which no source uses."""
+    def _take(self, location: str) -> bool:
+        """Take the name if nothing is there, or data of the model being replaced, which no source uses."""
         path = self._output.parent / location
-        if location in self._used or path == self._output:
+        if path in self._used or any(_same(path, source) for source in self._sources):
             return False
-        if not path.exists():
-            return not path.is_symlink()
-        if any(_same(path, source) for source in self._sources) or not path.is_file():
-            return False
-        if self._own is None:
-            self._own = _locations(self._output)
-        return location in self._own
+        if path.exists() or path.is_symlink():
+            if self._own is None:
+                self._own = _data_paths(self._output)
+            if path not in self._own:
+                return False
+        self._used.add(path)
+        return True
 
 
-def _locations(output: Path) -> set[str]:
+def _data_paths(output: Path) -> set[Path]:
     """The data files of the model that the output replaces."""
     from fuser.storage.loader import load  # noqa: PLC0415  (only where files of the same names are there already)
 
     try:
-        return set(load(output).weights.sources)
+        return {output.parent / location for location in load(output).weights.sources}
     except ModelError:
         return set()
 

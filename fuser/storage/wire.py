@@ -186,7 +186,7 @@ def _candidates(data: memoryview, start: int, end: int, least: int, hits: Sequen
             return
         position = _skip(data, position, end, least, hit)
         run = RUN.match(data, position, end)
-        if run and run.end() <= hit:
+        if run:
             position = run.end()
         elif position < end:
             field = field_at(data, position, end)

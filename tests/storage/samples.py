@@ -14,7 +14,8 @@ from fuser.storage import tensors as tensors_of
 
 BITS = {1: 32, 2: 8, 3: 8, 6: 32, 7: 64, 9: 8, 10: 16, 11: 64, 16: 16, 21: 4, 22: 4}
 HOLDERS = {"TensorProto", "GraphProto", "NodeProto", "AttributeProto", "SparseTensorProto", "FunctionProto"}
-UNKNOWN = b"\xc2\x3e\x03new\xcb\x3e\x10\x07\xcc\x3e"  # field 1000, a string, and field 1001, a group: of a later onnx
+# Fields of a later onnx: number 1000, a string, and number 1001, a group.
+UNKNOWN = b"\xc2\x3e\x03new\xcb\x3e\x10\x07\xcc\x3e"
 
 
 @st.composite
@@ -66,7 +67,7 @@ def _values(draw: st.DrawFn, field: object, budget: list[int]) -> object:
 
 
 def _message(draw: st.DrawFn, kind: type, budget: list[int]) -> object:
-    """Any message with any of its fields, read from its descriptor, so that later fields of onnx are covered."""
+    """Any message with any of its fields, read from its descriptor: later fields of onnx are covered."""
     if kind is TensorProto:
         return draw(tensors())
     message = kind()
@@ -175,7 +176,7 @@ def external(
     keys: tuple[str, ...] = ("offset", "length"),
     extra: tuple[tuple[str, str], ...] = (),
 ) -> ModelProto:
-    """Write x + w0 + w1 … with external w's, ``{}`` in the location being each one's number; returns it inline."""
+    """Write x + w0 + w1 … with external w's (their number is ``{}`` in the location); returns it inline."""
     weights = [array(1, 100 + index, 4, seed=index) for index in range(count)]
     model = chain(weights)
     stored = ModelProto()

@@ -89,7 +89,7 @@ def limited(size: int) -> Iterator[None]:
 @pytest.mark.parametrize("size", [0, 1, 1000, 1599, 1700])
 def test_a_disk_that_is_full(tmp_path: Path, stored: StoredModel, out: Path, size: int) -> None:
     before = listing(tmp_path)
-    with limited(size), pytest.raises(OutputError, match="File too large.*; choose another disk"):
+    with limited(size), pytest.raises(OutputError, match=r"File too large.*; choose another disk"):
         save(stored, out, force=True)
     assert listing(tmp_path) == before
 
@@ -105,10 +105,10 @@ def test_folders_made_for_data_files_go_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("links", [True, False], ids=["links", "no links"])
 @pytest.mark.parametrize("nth", [1, 2, 3])
-def test_a_rename_that_fails(
+def test_a_rename_that_fails(  # noqa: PLR0917
     tmp_path: Path, stored: StoredModel, out: Path, monkeypatch: pytest.MonkeyPatch, nth: int, links: bool
 ) -> None:
-    """Data files that were already renamed go back to what they were, on file systems without hard links too."""
+    """Data files that were already renamed become what they were, also on file systems without hard links."""
     calls, replace = [0], Path.replace
 
     def failing(self: Path, target: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -68,7 +69,7 @@ def test_untouched_files_come_out_as_they_went_in(tmp_path: Path, layout: str) -
 def test_a_changed_weight_stays_external(tmp_path: Path, layout: str) -> None:
     external(tmp_path / "in", **LAYOUTS[layout])
     (tmp_path / "out").mkdir()
-    stored, new = change(tmp_path / "in" / "model.onnx", 0)
+    stored, _ = change(tmp_path / "in" / "model.onnx", 0)
     expected = stored.materialize()
     save(stored, tmp_path / "out" / "model.onnx")
     assert load(tmp_path / "out" / "model.onnx").materialize() == expected
@@ -104,7 +105,7 @@ def test_alignment_is_kept_when_tensors_go(tmp_path: Path, align: int) -> None:
     assert after.materialize() == stored.materialize()
     ranges = [after.weights.payload(tensor) for tensor in after.proto.graph.initializer]
     assert all(each.offset % align == 0 for each in ranges)
-    for one, next_one in zip(ranges, ranges[1:], strict=False):
+    for one, next_one in pairwise(ranges):
         assert 0 <= next_one.offset - one.offset - one.nbytes < max(align, 16)
 
 
@@ -154,6 +155,54 @@ def test_a_data_file_shared_with_others_is_not_copied_whole(tmp_path: Path) -> N
     (tmp_path / "out").mkdir()
     save(load(tmp_path / "in" / "model.onnx"), tmp_path / "out" / "model.onnx")
     assert (tmp_path / "out" / "model.data").stat().st_size < 10_000
+
+
+def test_weights_that_are_gone_take_no_space(tmp_path: Path) -> None:
+    external(tmp_path / "in")
+    (tmp_path / "out").mkdir()
+    stored = load(tmp_path / "in" / "model.onnx")
+    del stored.proto.graph.initializer[0]
+    save(stored, tmp_path / "out" / "model.onnx")
+    sizes = [(tmp_path / name / "model.data").stat().st_size for name in ("in", "out")]
+    assert sizes[0] - sizes[1] == 1600
+    assert load(tmp_path / "out" / "model.onnx").materialize() == stored.materialize()
+
+
+def test_new_external_tensors(tmp_path: Path) -> None:
+    """A copy of an external tensor with other bytes, in its file and in one of its own."""
+    external(tmp_path / "in")
+    (tmp_path / "out").mkdir()
+    stored = load(tmp_path / "in" / "model.onnx")
+    for name, location in (("copy", "model.data"), ("other", "other.data")):
+        tensor = stored.proto.graph.initializer.add()
+        tensor.CopyFrom(stored.proto.graph.initializer[0])
+        tensor.name = name
+        tensor.external_data[0].value = location
+        stored.weights.attach(tensor, Block(array(*tensor.dims, seed=5)))
+    result = save(stored, tmp_path / "out" / "model.onnx")
+    assert [path.name for path in result.data_paths] == ["model.data", "other.data"]
+    assert load(tmp_path / "out" / "model.onnx").materialize() == stored.materialize()
+
+
+def test_one_file_by_two_spellings_of_its_name(tmp_path: Path) -> None:
+    """Each gets a file of its own in the output: none overwrites the other."""
+    external(tmp_path / "in", count=2)
+    model = stored_form(tmp_path / "in" / "model.onnx")
+    model.graph.initializer[1].external_data[0].value = "./model.data"
+    (tmp_path / "in" / "model.onnx").write_bytes(model.SerializeToString())
+    (tmp_path / "out").mkdir()
+    stored, _ = change(tmp_path / "in" / "model.onnx", 0)
+    save(stored, tmp_path / "out" / "model.onnx")
+    assert load(tmp_path / "out" / "model.onnx").materialize() == stored.materialize()
+
+
+def test_raw_data_in_an_external_tensor_do_not_count(tmp_path: Path) -> None:
+    """A tensor that has both is read from its file, as onnx reads it."""
+    model = external(tmp_path, count=1)
+    both = stored_form(tmp_path / "model.onnx")
+    both.graph.initializer[0].raw_data = bytes(20_000)
+    (tmp_path / "model.onnx").write_bytes(both.SerializeToString())
+    assert load(tmp_path / "model.onnx").materialize() == model
 
 
 def test_external_tensors_are_found_everywhere(tmp_path: Path) -> None:
@@ -313,7 +362,7 @@ def test_a_data_file_that_ends_early_is_refused(tmp_path: Path) -> None:
     external(tmp_path, keys=("offset",))
     os.truncate(tmp_path / "model.data", 4000)
     with pytest.raises(
-        ModelError, match="'w2' needs the bytes 3216 to 4848 of model.data, which has only 4000"
+        ModelError, match=r"'w2' needs the bytes 3216 to 4848 of model.data, which has only 4000"
     ):
         load(tmp_path / "model.onnx")
 

@@ -10,7 +10,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from fuser.errors import ModelError
-from fuser.storage import Block, from_proto, load
+from fuser.storage import Block, ByteRange, from_proto, load
 from tests.storage.samples import array, chain, external
 
 TYPES = {
@@ -70,6 +70,8 @@ def test_an_attached_payload_replaces_the_bytes() -> None:
         assert np.array_equal(stored.weights.read(tensor), new)
         assert not stored.weights.is_external(tensor)
         assert not tensor.HasField("raw_data")
+        stored.weights.attach(tensor, Block(array(*tensor.dims)))
+        assert len(tensor.external_data) == 1
 
 
 def test_a_payload_of_another_size_is_refused() -> None:
@@ -97,6 +99,7 @@ def test_an_external_tensor_can_be_put_inline(tmp_path: Path) -> None:
         (TensorProto(name="w", data_type=1, dims=[3], data_location=1), "without a location"),
         (TensorProto(dims=[3], float_data=[1.0]), "an unnamed tensor of shape .* can't be read"),
         (TensorProto(name="w", data_type=99, dims=[3], raw_data=bytes(12)), "can't be read"),
+        (TensorProto(name="w", data_type=99, dims=[3], raw_data=bytes(20_000)), "upgrade onnx"),
         (helper.make_tensor("w", TensorProto.STRING, [2], [b"\xff", b"a"]), "can't be read"),
     ],
 )
@@ -114,3 +117,9 @@ def test_a_segment_is_left_alone_and_not_read() -> None:
     assert stored.proto == model
     with pytest.raises(ModelError, match="is a segment"):
         stored.weights.read(stored.proto.graph.initializer[0])
+
+
+def test_a_range_that_the_file_does_not_have(tmp_path: Path) -> None:
+    (tmp_path / "w").write_bytes(bytes(10))
+    with pytest.raises(ModelError, match="ends 5 bytes too early"):
+        list(ByteRange(tmp_path / "w", 5, 10).chunks())

@@ -189,7 +189,7 @@ def test_a_folder_that_can_not_be_written(tmp_path: Path, monkeypatch: pytest.Mo
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "open", refuse)
-    with pytest.raises(OutputError, match="Permission denied.*; choose a folder that can be written"):
+    with pytest.raises(OutputError, match=r"Permission denied.*; choose a folder that can be written"):
         save(from_proto(chain([])), tmp_path / "out.onnx")
 
 
