@@ -52,9 +52,10 @@ def read_inputs(
 
 def _npz(path: Path) -> dict[str, Array]:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            if isinstance(file, np.ndarray):
-                raise ConfigError(f"{path} is a .npy file by another name: rename it")
+        file = np.load(path, allow_pickle=False)
+        if isinstance(file, np.ndarray):
+            raise ConfigError(f"{path} is a .npy file by another name: rename it")
+        with file:
             return {name: file[name] for name in file.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise ConfigError(

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fuser.errors import ConfigError
-from fuser.parity.source import Dim, InputSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from onnx import GraphProto, NodeProto
+
+    from fuser.parity.source import Dim, InputSpec
 
 # Tried in this order until the model runs; small ones first, then what image models are built for.
 SIZES = (8, 16, 32, 64, 224, 1, 2, 4, 3, 128, 256, 299, 416, 512, 640)

@@ -78,7 +78,7 @@ def add_definition(model: ModelProto) -> None:
 
 
 def in_branch() -> tuple[ModelProto, ModelProto, list[Site]]:
-    """Two blocks in the then-branch of an If on the first value's sign; A, B fused in there, and the sites."""
+    """Two blocks in the then-branch of an If; A, B fused in there, and the sites."""
     inner = conv_bn_leaky(channels=(3, 4, 5), batch=1).graph
     then, other = GraphProto(), GraphProto()
     then.CopyFrom(inner)

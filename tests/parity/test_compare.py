@@ -5,7 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -18,6 +18,7 @@ FLOATS = hnp.arrays(
 )
 
 
+@settings(deadline=None)
 @given(FLOATS)
 def test_a_model_differs_from_itself_by_nothing(a):
     """compare(a, a) is 0 and passes at tolerance 0."""
@@ -31,6 +32,7 @@ def test_a_model_differs_from_itself_by_nothing(a):
     assert found.reason == "equal"
 
 
+@settings(deadline=None)
 @given(FLOATS, st.integers(0, 2**32 - 1), st.floats(1e-6, 1e-1))
 def test_the_smallest_tolerance_is_the_smallest(a, seed, size):
     """It passes; one percent less fails."""
@@ -169,4 +171,4 @@ def test_a_failure_outweighs_a_pass_outweighs_nothing():
         compare("y", ones, ones * 2, tolerance=1e-5),
         compare("y", ones, nan, tolerance=1e-5),
     ]
-    assert sorted(reversed(kinds), key=worst_first) == kinds
+    assert [worst_first(kind) for kind in kinds] == sorted(worst_first(kind) for kind in kinds)

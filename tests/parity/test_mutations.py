@@ -138,7 +138,7 @@ def test_an_overridable_weight_that_is_gone_is_another_interface():
 
 
 def test_an_overridable_weight_is_overridden():
-    """B has folded the default value of one in, and keeps the input: only a caller who sets it would notice."""
+    """B has folded its default value in, and keeps the input: only a caller who sets it would notice."""
     a = conv_bn_leaky(overridable=True)
     b = ModelProto()
     b.CopyFrom(a)

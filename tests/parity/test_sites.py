@@ -1,0 +1,223 @@
+"""Sites cut out and checked alone: who is to blame, and what stands when the whole model can't run."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import ModelProto, NodeProto, helper, numpy_helper, parser
+
+from fuser.parity import Site, check_parity
+from fuser.parity.scopes import scopes
+from tests.builders import conv_bn_leaky
+from tests.parity.pairs import change, fused, in_branch, initializer
+
+
+@pytest.mark.parametrize("guilty", range(5))
+def test_blame_finds_the_one_of_five(guilty):
+    """One bias is wrong; the others are cleared, and stand in the report."""
+    a = conv_bn_leaky(channels=(3, 4, 5, 6, 5, 4))
+    b, sites = fused(a)
+    change(initializer(b.graph, f"W{guilty}_bias"), (1,), 9.0)
+    found = check_parity(a, b, sites=sites)
+    assert (found.verdict, found.guilty) == ("failed", (sites[guilty],))
+    assert f"to blame: ConvLeakyRelu at {sites[guilty].output!r}" in found.reason
+    assert [site.verdict == "failed" for site in found.sites] == [site == sites[guilty] for site in sites]
+    assert all(site.alone and site.negatives > 0 for site in found.sites)
+
+
+def test_blame_finds_a_site_in_a_branch():
+    """Its weights are the branch's own; the value it captures comes from outside."""
+    a, b, sites = in_branch()
+    assert check_parity(a, b, sites=sites).verdict == "passed"
+    body = next(attribute for attribute in b.graph.node[0].attribute if attribute.name == "then_branch").g
+    change(initializer(body, "W0_bias"), (1,), 9.0)
+    found = check_parity(a, b, sites=sites)
+    assert (found.verdict, found.guilty) == ("failed", (sites[0],))
+    assert [site.alone for site in found.sites] == [True, True]
+
+
+def test_a_branch_brings_its_captured_weights():
+    """Weights that lie in the outer graph, one of them behind an Identity, go along with the cut."""
+    a, b, sites = in_branch()
+    for model in (a, b):
+        body = next(
+            attribute for attribute in model.graph.node[0].attribute if attribute.name == "then_branch"
+        ).g
+        model.graph.initializer.extend(body.initializer)
+        del body.initializer[:]
+        first = body.node[0].input[1]
+        model.graph.node.insert(0, helper.make_node("Identity", [first], ["behind"]))
+        body.node[0].input[1] = "behind"
+    onnx.checker.check_model(a)
+    change(initializer(b.graph, "W0_bias"), (1,), 9.0)
+    found = check_parity(a, b, sites=sites)
+    assert (found.verdict, found.guilty) == ("failed", (sites[0],))
+
+
+def in_function(wrong: bool) -> tuple[ModelProto, list[Site]]:
+    """A function of a Mul and a LeakyRelu whose slope is its attribute; ``wrong``: with another factor."""
+    factor = 2.5 if wrong else 2.0
+    model = parser.parse_model(f"""<ir_version: 10, opset_import: ["": 17, "local": 1]>
+        g (float[N, 4] x) => (float[N, 4] y) <float[4] w = {{1, -2, 3, -4}}>
+        {{ z = local.Block<slope = 0.3>(x, w) y = local.Block<slope = 0.3>(z, w) }}
+        <domain: "local", opset_import: ["": 17]> Block <slope> (v, weight) => (r) {{
+        k = Constant<value_float = {factor}>() s = Mul(v, weight) t = Mul(s, k)
+        r = LeakyRelu<alpha: float = @slope>(t) }}""")
+    return model, [Site("function local::Block", "r", ("v",), "LeakyRelu")]
+
+
+def test_blame_finds_a_site_in_a_function():
+    """The call's constants and attributes are filled in."""
+    a, sites = in_function(wrong=False)
+    b, _ = in_function(wrong=True)
+    assert check_parity(a, a, sites=sites).verdict == "passed"
+    found = check_parity(a, b, sites=sites)
+    assert (found.verdict, found.guilty) == ("failed", tuple(sites))
+
+
+def test_no_site_is_to_blame_for_what_is_outside():
+    """The reason says that, and names the first node that is not the same."""
+    a = conv_bn_leaky(channels=(3, 4))
+    for model in (b := fused(a)[0], a):
+        model.graph.node.append(helper.make_node("Sigmoid", ["y"], ["z"]))
+        model.graph.output[0].name = "z"
+    sites = [Site("", "y", ("x",), "ConvLeakyRelu")]
+    assert check_parity(a, b, sites=sites).verdict == "passed"
+    b.graph.node[-1].op_type = "Tanh"
+    found = check_parity(a, b, sites=sites)
+    assert (found.verdict, found.guilty) == ("failed", ())
+    assert (
+        "no fused site differs when checked alone: the node that gives 'z' in the main graph" in found.reason
+    )
+
+
+def with_custom(model: ModelProto, **attributes: int) -> ModelProto:
+    """The model with an operator at its end that nothing can run."""
+    model.graph.node.append(helper.make_node("Foo", ["y"], ["z"], domain="com.example", **attributes))
+    model.opset_import.append(helper.make_opsetid("com.example", 1))
+    model.graph.output[0].name = "z"
+    return model
+
+
+def test_what_nothing_runs_as_a_whole_is_judged_site_by_site():
+    """It passes when every site does and all else is the same; the reason says how it was judged."""
+    a = conv_bn_leaky(channels=(3, 4, 5))
+    b, sites = fused(a)
+    found = check_parity(with_custom(a), with_custom(b), sites=sites)
+    assert found.verdict == "passed"
+    assert found.reason.startswith("site by site: all 2 agree alone, and all else is the same")
+    assert found.judge.startswith("onnxruntime")
+    assert all(site.alone and site.verdict == "passed" for site in found.sites)
+
+
+def test_site_by_site_still_fails():
+    """And knows the guilty one."""
+    a = conv_bn_leaky(channels=(3, 4, 5))
+    b, sites = fused(a)
+    change(initializer(b.graph, "W1_bias"), (1,), 9.0)
+    found = check_parity(with_custom(a), with_custom(b), sites=sites)
+    assert (found.verdict, found.guilty) == ("failed", (sites[1],))
+
+
+def drop_attribute(b: ModelProto) -> None:
+    del b.graph.node[-1].attribute[:]
+
+
+def change_weight(b: ModelProto) -> None:
+    change(initializer(b.graph, "extra"), (0,), 3.0)
+
+
+def rewire(b: ModelProto) -> None:
+    b.graph.node[-1].input[0] = "act0"
+
+
+@pytest.mark.parametrize("mutate", [drop_attribute, change_weight, rewire])
+def test_site_by_site_is_no_proof_when_more_has_changed(mutate):
+    """Nothing judged the rest."""
+    a = conv_bn_leaky(channels=(3, 4, 5))
+    a.graph.initializer.append(numpy_helper.from_array(np.float32([1, 2]), "extra"))
+    b, sites = fused(a)
+    b.graph.initializer.append(numpy_helper.from_array(np.float32([1, 2]), "extra"))
+    for model in (a, b):
+        with_custom(model, k=1)
+        model.graph.node[-1].input.append("extra")
+    assert check_parity(a, b, sites=sites).verdict == "passed"
+    mutate(b)
+    found = check_parity(a, b, sites=sites)
+    assert found.verdict == "inconclusive"
+    assert "'z' in the main graph is not the same in both, which nothing judged" in found.reason
+
+
+def test_site_by_site_needs_every_site():
+    """One that can't be cut out leaves the verdict open; so does one that nothing runs."""
+    a = conv_bn_leaky(channels=(3, 4, 5))
+    b, sites = fused(a)
+    stray = Site("", "nowhere", ("x",), "ConvLeakyRelu")
+    elsewhere = Site("choose/then_branch", "y", ("x",), "ConvLeakyRelu")
+    unrunnable = Site("", "z", ("x",), "Foo")
+    with_custom(a), with_custom(b)
+    for site, reason in (
+        (stray, "A has no value 'nowhere'"),
+        (elsewhere, "A has no graph 'choose/then_branch'"),
+        (unrunnable, "com.example:Foo"),
+    ):
+        found = check_parity(a, b, sites=[*sites, site])
+        assert found.verdict == "inconclusive"
+        assert reason in found.reason
+
+
+def test_a_site_gets_its_type_from_its_weights_when_nothing_else_knows():
+    """Behind a custom operator neither inference nor a run says what the value is."""
+    a = conv_bn_leaky(channels=(6, 4), dtype=onnx.TensorProto.FLOAT16)
+    b, sites = fused(a)
+    for model in (a, b):
+        model.graph.node.insert(0, NodeProto(op_type="Foo", domain="com.example", input=["x"], output=["v"]))
+        model.graph.node[1].input[0] = "v"
+        model.opset_import.append(helper.make_opsetid("com.example", 1))
+    found = check_parity(a, b, sites=[Site("", "y", ("v",), "ConvLeakyRelu")])
+    assert found.verdict == "passed", found.reason
+    assert found.sites[0].outputs[0].dtype == "float16"
+    assert sites
+
+
+def test_stale_value_info_does_not_mislead():
+    """It claims other channels for the value between the sites."""
+    a = conv_bn_leaky(channels=(3, 4, 5))
+    b, sites = fused(a)
+    a.graph.value_info.append(helper.make_tensor_value_info("act0", 1, [1, 99, 8, 8]))
+    change(initializer(b.graph, "W1_bias"), (1,), 9.0)
+    with_custom(a), with_custom(b)
+    found = check_parity(a, b, sites=sites)
+    assert (found.verdict, found.guilty) == ("failed", (sites[1],))
+    assert found.sites[0].verdict == "passed"
+
+
+def test_a_check_that_saw_no_negative_value_says_so():
+    """With a bias of 1000 the slope is never used, and any slope would pass."""
+    a = conv_bn_leaky(channels=(3, 4))
+    change(initializer(a.graph, "shift0"), slice(None), 1000.0)
+    b, sites = fused(a)
+    found = check_parity(a, b, sites=sites)
+    assert (found.verdict, found.sites[0].negatives) == ("passed", 0.0)
+    assert "no negative value was seen at 1 of 1 fused places" in found.reason
+
+
+def test_paths_name_bodies_in_bodies_and_functions():
+    """By node name, or first output where it has none; node names may hold slashes."""
+    model = parser.parse_model("""<ir_version: 10, opset_import: ["": 17, "d": 1]>
+        g (float[3] x, bool c) => (float[3] y) { y = If(c)
+        <then_branch = t () => (float[3] p) { p = If(c)
+            <then_branch = u () => (float[3] q) { q = Relu(x) },
+             else_branch = v () => (float[3] r) { r = Neg(x) }> },
+         else_branch = e () => (float[3] s) { s = d.F(x) }> }
+        <domain: "d", overload: "o", opset_import: ["": 17]> F (a) => (b) { b = Abs(a) }""")
+    model.graph.node[0].name = "/block/If"
+    assert set(scopes(model)) == {
+        "",
+        "/block/If/then_branch",
+        "/block/If/then_branch/p/then_branch",
+        "/block/If/then_branch/p/else_branch",
+        "/block/If/else_branch",
+        "function d::F:o",
+    }
