@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import signal
 import sys
 import traceback
@@ -12,19 +13,20 @@ from typing import NoReturn
 import click
 
 from fuser.cli import explain, inspect, optimize, parity, patterns
-from fuser.cli.options import verbosity
-from fuser.cli.terminal import let_go, say
+from fuser.cli.options import quiet, verbose
+from fuser.cli.terminal import complain, let_go
 from fuser.errors import FuserError
 
-REFUSED, UNJUDGED, INTERRUPTED, TERMINATED = 1, 2, 130, 143
+UNJUDGED, INTERRUPTED, TERMINATED = 2, 130, 143
 
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit status: 0 passed; 1 judged and refused, such as by parity; 2 could not judge, such as bad input.",
+    epilog="Exit status: 0, passed; 1, judged and refused; 2, could not judge, such as bad input.",
 )
 @click.version_option(package_name="onnx-fuser", message="%(prog)s %(version)s")
-@verbosity
+@quiet
+@verbose
 def cli() -> None:
     """Fuse Conv, BatchNormalization and LeakyRelu in ONNX models, and prove that they still compute the same.
 
@@ -39,6 +41,9 @@ for command in (optimize.command, parity.command, explain.command, inspect.comma
 def main() -> NoReturn:
     """Run the command of this process's arguments and exit with its status."""
     signal.signal(signal.SIGTERM, _terminate)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name the terminal can't show stops nothing
     status = run(sys.argv[1:])
     let_go()
     sys.exit(status)
@@ -49,17 +54,17 @@ def run(arguments: Sequence[str]) -> int:
     try:
         return int(cli.main(list(arguments), prog_name="onnx-fuser", standalone_mode=False) or 0)
     except click.exceptions.Abort:
-        say("interrupted; nothing was left half-written", error=True)
+        complain("interrupted; nothing was left half-written")
         return INTERRUPTED
     except click.ClickException as error:
         error.show()
         return UNJUDGED
     except FuserError as error:
-        say(f"onnx-fuser: {error}", error=True)
+        complain(error)
         return UNJUDGED
-    except Exception:  # noqa: BLE001  (a bug: its traceback is what helps, and 1 would mean that a model was refused)
+    except Exception:
         traceback.print_exc()
-        say("onnx-fuser: this is a bug of onnx-fuser; please report it with the lines above", error=True)
+        complain("this is a bug of onnx-fuser; please report it with the lines above")
         return UNJUDGED
 
 

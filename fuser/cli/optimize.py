@@ -17,9 +17,13 @@ if TYPE_CHECKING:
 
 @click.command("optimize")
 @click.argument("model", type=options.PATH)
-@click.option("-o", "--output", type=options.PATH, required=True, metavar="OUT", help="Where the fused model goes.")
+@click.option(
+    "-o", "--output", type=options.PATH, required=True, metavar="OUT", help="Where the fused model goes."
+)
 @click.option("--force", is_flag=True, help="Let OUT be MODEL itself, which is then replaced whole.")
-@click.option("--report", "report_file", type=options.PATH, metavar="FILE", help="Write the report there, as JSON.")
+@click.option(
+    "--report", "report_file", type=options.PATH, metavar="FILE", help="Write the report there, as JSON."
+)
 @click.option(
     "--target", type=click.Choice(["onnx"]), default="onnx", show_default=True, expose_value=False,
     help="What will read OUT.",
@@ -30,16 +34,20 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @options.freeze_inputs
 @options.patterns
-@click.option("--only", multiple=True, metavar="RULE", help="Use this rule, by id or name, and no other. Repeatable.")
+@click.option(
+    "--only", multiple=True, metavar="RULE", help="Use this rule, by id or name, and no other. Repeatable."
+)
 @click.option("--disable", multiple=True, metavar="RULE", help="Do not use this rule. Repeatable.")
 @click.option(
     "--parity", type=click.Choice(["on", "off", "required"]), default="on", show_default=True,
-    help="Run both models and compare. required: where that can't judge, nothing is written and the exit status is 2.",
+    help="Run both models and compare; required: a check that can't judge is a failure (exit status 2).",
 )  # fmt: skip
 @click.option("--no-parity", is_flag=True, help="The same as --parity off.")
 @options.draws
-@options.verbosity
+@options.quiet
+@options.verbose
 def command(
+    *,
     model: Path,
     output: Path,
     force: bool,
@@ -84,8 +92,6 @@ def command(
         from fuser.report.text import render  # noqa: PLC0415
 
         terminal.show(*render(report.to_json(), verbose=terminal.verbose()))
-        if report.model.output:
-            terminal.say(f"Wrote {output}" + (f", and the report to {report_file}" if report_file else ""))
     return _status(report, output, required=parity == "required")
 
 
@@ -95,14 +101,13 @@ def _status(report: Report, output: Path, *, required: bool) -> int:
     if found is None or found.verdict == "passed":
         return 0
     if found.verdict == "failed":
-        terminal.say(f"onnx-fuser: parity failed, so {output} was not written: {found.reason}", error=True)
+        terminal.complain(f"parity failed, so {output} was not written: {found.reason}")
         return 1
     if required:
-        terminal.say(
-            f"onnx-fuser: the parity check could not judge, so {output} was not written: {found.reason}; "
-            "give --inputs it can run on, or say --parity on to write it all the same",
-            error=True,
+        terminal.complain(
+            f"the parity check could not judge, so {output} was not written: {found.reason}; "
+            "give --inputs that both models run on, or say --parity on to write it all the same"
         )
         return 2
-    terminal.warn(f"the parity check could not judge: {found.reason}")
+    terminal.complain(f"warning: the parity check could not judge: {found.reason}")
     return 0

@@ -12,23 +12,30 @@ F = TypeVar("F", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
 
 
-def verbosity(command: F) -> F:
-    """``--quiet`` and ``--verbose``, before or after the command's name."""
+def _level(step: int) -> Callable[[click.Context, click.Parameter, bool], None]:
+    def callback(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+        if value:
+            context.find_root().meta["fuser.verbosity"] = step
 
-    def store(step: int) -> Callable[[click.Context, click.Parameter, bool], None]:
-        def callback(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
-            if value:
-                context.find_root().meta["fuser.verbosity"] = step
+    return callback
 
-        return callback
 
-    quiet = click.option(
-        "-q", "--quiet", is_flag=True, expose_value=False, callback=store(-1), help="Print only warnings and errors."
-    )
-    verbose = click.option(
-        "-v", "--verbose", is_flag=True, expose_value=False, callback=store(1), help="Print everything that was found."
-    )
-    return quiet(verbose(command))
+quiet = click.option(
+    "-q",
+    "--quiet",
+    is_flag=True,
+    expose_value=False,
+    callback=_level(-1),
+    help="Print only warnings and errors.",
+)
+verbose = click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    expose_value=False,
+    callback=_level(1),
+    help="Print everything that was found.",
+)
 
 
 class Shape(click.ParamType):
@@ -45,7 +52,9 @@ class Shape(click.ParamType):
         name, colon, dims = str(value).rpartition(":")
         parts = dims.lower().split("x")
         if not (colon and name and all(p.isdecimal() and p.isascii() and int(p) > 0 for p in parts)):
-            self.fail(f"{value!r} is no shape; write the input's name and its dims, such as x:1x3x64x64", param, ctx)
+            self.fail(
+                f"{value!r} is no shape; write the input's name and its dims, such as x:1x3x64x64", param, ctx
+            )
         return name, tuple(map(int, parts))
 
 
@@ -72,15 +81,19 @@ def draws(command: F) -> F:
         ),
         click.option(
             "--tolerance", type=click.FloatRange(0, 1, max_open=True), metavar="NUMBER",
-            help="Largest difference allowed, relative to the scale of an output.  [default: by element type]",
+            help="Largest difference allowed, relative to an output's scale.  [default: by element type]",
         ),
         click.option(
-            "--draws", type=click.IntRange(min=1), metavar="N", default=3, show_default=True, help="Number of draws.",
+            "--draws", type=click.IntRange(min=1), metavar="N", default=3, show_default=True,
+            help="Number of draws.",
         ),
-        click.option("--seed", type=click.IntRange(min=0), metavar="N", default=0, show_default=True, help="Seed of the first draw."),
         click.option(
-            "--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", default=300.0, show_default=True,
-            help="Longest time that loading or running a model once may take.",
+            "--seed", type=click.IntRange(min=0), metavar="N", default=0, show_default=True,
+            help="Seed of the draws.",
+        ),
+        click.option(
+            "--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", default=300.0,
+            show_default=True, help="Longest time that loading or running a model once may take.",
         ),
     )  # fmt: skip
     for option in reversed(options):

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fuser.report.names import one_line
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -28,12 +30,17 @@ def _level() -> int:
     return int(click.get_current_context().find_root().meta.get("fuser.verbosity", 0))
 
 
-def say(text: str, *, error: bool = False) -> None:
-    """Print a line. Whoever reads may stop reading: the work and its status stay what they are."""
+def say(text: str, *, error: bool = False, color: bool | None = None) -> None:
+    """Print text. Whoever reads may stop reading: the work and its status stay what they are."""
     try:
-        click.echo(text, err=error)
+        click.echo(text, err=error, color=color)
     except BrokenPipeError:
         _silence(error=error)
+
+
+def complain(sentence: object) -> None:
+    """Print one line on stderr that says what is wrong and how to fix it."""
+    say(f"onnx-fuser: {one_line(sentence)}", error=True)
 
 
 def show(*parts: RenderableType) -> None:
@@ -44,13 +51,8 @@ def show(*parts: RenderableType) -> None:
     with console.capture() as captured:
         for part in parts:
             console.print(part)
-    lines = [line.rstrip() for line in captured.get().splitlines()]
-    say("\n".join(lines))
-
-
-def warn(text: str) -> None:
-    """Print a warning; ``--quiet`` does not silence it."""
-    say(f"onnx-fuser: warning: {text}", error=True)
+    # rich has decided on colours by now, and fills every line up with spaces
+    say("\n".join(text.rstrip() for text in captured.get().splitlines()), color=True)
 
 
 @contextmanager
@@ -68,11 +70,15 @@ def progress() -> Iterator[Callable[[str], None]]:
 
 def let_go() -> None:
     """Flush; a pipe that closed in the meantime is no error."""
-    for error, stream in ((False, sys.stdout), (True, sys.stderr)):
-        try:
-            stream.flush()
-        except BrokenPipeError:
-            _silence(error=error)
+    _flush(error=False)
+    _flush(error=True)
+
+
+def _flush(*, error: bool) -> None:
+    try:
+        (sys.stderr if error else sys.stdout).flush()
+    except BrokenPipeError:
+        _silence(error=error)
 
 
 def _silence(*, error: bool) -> None:

@@ -1,4 +1,4 @@
-"""Pieces of terminal output: headings, indented sentences, columns. Names out of models are shown as they can't harm."""
+"""Pieces of terminal output: headings, indented sentences, columns; nothing out of a model controls them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from fuser.report.names import clean, one_line
+
 Cell = str | Text
 GOOD, BAD, DOUBTFUL, FAINT = "green", "bold red", "yellow", "dim"
 STYLES = {"passed": GOOD, "failed": BAD, "inconclusive": DOUBTFUL}
-
-
-def clean(text: object) -> str:
-    """The text with what is not printable (terminal escapes, line ends, marks that turn text around) escaped."""
-    shown = str(text)
-    if shown.isprintable():
-        return shown
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
 
 
 def line(text: object, style: str = "") -> Text:
@@ -43,14 +37,18 @@ class Sentences:
     """One paragraph each, two columns in; what does not fit in a line goes on two columns further in."""
 
     def __init__(self, *texts: object) -> None:
-        self._texts = [clean(text) for text in texts]
+        self._texts = [one_line(text) for text in texts]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Wrap to the width there is."""
         for text in self._texts:
             yield Text(
                 textwrap.fill(
-                    text, options.max_width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
+                    text,
+                    options.max_width,
+                    initial_indent="  ",
+                    subsequent_indent="    ",
+                    break_on_hyphens=False,
                 )
             )
 
@@ -60,7 +58,9 @@ def columns(
 ) -> RenderableType:
     """Rows in columns, two columns in; ``right`` numbers the columns that align right."""
     rows = [[c if isinstance(c, Text) else Text(clean(c)) for c in row] for row in rows]
-    table = Table(box=None, show_header=bool(headings), header_style=FAINT, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(
+        box=None, show_header=bool(headings), header_style=FAINT, pad_edge=False, padding=(0, 2, 0, 0)
+    )
     align = set(right)
     for i in range(len(headings) or len(rows[0])):
         justify: Literal["left", "right"] = "right" if i in align else "left"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """The model before and after; ``initializer_bytes`` counts initializers of all graphs, bodies included."""
+    """The model before and after; ``initializer_bytes`` counts the initializers of bodies too."""
 
     path: str
     sha256: str
@@ -42,7 +43,7 @@ class Rewrite:
 
 @dataclass(frozen=True)
 class Fusion:
-    """One fused operator: the model's nodes it stands for, those of them that were folded into weights, its inputs.
+    """One fused operator: the model's nodes it stands for, those of them that went into weights, its inputs.
 
     ``ops`` are the operators of ``nodes``, in the same order.
     """
@@ -61,7 +62,7 @@ class Fusion:
 
 @dataclass(frozen=True)
 class Declined:
-    """A near miss: the rule, the pattern's node by label, the model's node, the reason, how many nodes had matched."""
+    """A near miss: the rule, the pattern's node by label, the model's node, why, how many had matched."""
 
     rule: str
     label: str
@@ -111,7 +112,13 @@ class Report:
             "tool": dict(self.tool),
             "model": facts,
             "rewrites": [
-                {"pass": r.pass_name, "rule": r.rule, "graph": r.graph, "nodes": list(r.nodes), "output": r.output}
+                {
+                    "pass": r.pass_name,
+                    "rule": r.rule,
+                    "graph": r.graph,
+                    "nodes": list(r.nodes),
+                    "output": r.output,
+                }
                 for r in self.rewrites
             ],
             "fusions": [_lists(asdict(f)) for f in self.fusions],
@@ -124,4 +131,6 @@ class Report:
 
 
 def _lists(fields: dict[str, Any]) -> dict[str, Any]:
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}
+    """The fields as JSON has them: a slope that is no finite number becomes None."""
+    finite = {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in fields.items()}
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in finite.items()}

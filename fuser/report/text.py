@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from rich.console import RenderableType
 from rich.filesize import decimal
 from rich.text import Text
 
-from fuser.report.layout import BAD, DOUBTFUL, FAINT, Sentences, clean, columns, heading, line, verdict
+from fuser.report.layout import BAD, DOUBTFUL, FAINT, Sentences, columns, heading, line, verdict
+from fuser.report.names import clean, counted
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 Json = Mapping[str, Any]
 SHOWN = 10
@@ -18,22 +21,34 @@ SHOWN = 10
 
 
 def render(report: Json, *, verbose: bool = False) -> Iterator[RenderableType]:
-    """The whole report: what was fused, what was left and why, whether it computes the same, what it weighs."""
-    yield from fusions(report, verbose=verbose)
-    yield from left_alone(report, verbose=verbose)
-    if report["parity"] is not None:
-        yield from parity(report["parity"], verbose=verbose)
-    yield from sizes(report)
-    if verbose:
-        yield from rules(report)
-        yield from timing(report)
+    """The whole report: what was fused, what was left and why, whether it computes the same, its size."""
+    model = report["model"]
+    about = f"{model['path'] or 'A model from memory'} (opset {model['opset']}, IR {model['ir_version']})"
+    sections = [
+        [line(about, FAINT)],
+        [*fusions(report, verbose=verbose)],
+        [*left_alone(report, verbose=verbose)],
+        [] if report["parity"] is None else [*parity(report["parity"], verbose=verbose)],
+        [*sizes(report)],
+        [*rules(report), *timing(report)] if verbose else [],
+    ]
+    yield from spaced(sections)
+
+
+def spaced(sections: Iterable[Sequence[RenderableType]]) -> Iterator[RenderableType]:
+    """The sections that say something, an empty line between them."""
+    for i, section in enumerate(filter(None, sections)):
+        if i:
+            yield ""
+        yield from section
 
 
 def fusions(report: Json, *, verbose: bool = False) -> Iterator[RenderableType]:
     """What was fused, by kind, and what happened to BatchNormalization."""
     found = report["fusions"]
     kinds = Counter((made_of(f), f["op"]) for f in found)
-    yield heading(f"Fused {len(found)}" if found else "Nothing was fused")
+    form = ", written as standard operators" if report["target"]["form"] == "standard" else ""
+    yield heading(f"Fused {len(found)}{form}" if found else "Nothing was fused")
     if kinds:
         yield columns([(str(n), parts, "->", op) for (parts, op), n in kinds.most_common()], right=[0])
     if verbose and found:
@@ -57,10 +72,12 @@ def left_alone(report: Json, *, verbose: bool = False) -> Iterator[RenderableTyp
     if not found:
         return
     shown = found if verbose else found[:SHOWN]
-    yield heading(f"Left alone: {len(found)} near {'miss' if len(found) == 1 else 'misses'}, nearest first")
+    yield heading(f"Left alone: {counted(len(found), 'near miss', 'near misses')}, nearest first")
     yield Sentences(*map(reason, shown))
     if len(shown) < len(found):
-        yield Sentences(f"… and {len(found) - len(shown)} more: --verbose, --report FILE or onnx-fuser explain has them")
+        yield Sentences(
+            f"… and {len(found) - len(shown)} more: --verbose, --report FILE or onnx-fuser explain has them"
+        )
     hints = Counter(d["hint"] for d in found if d["hint"])
     for hint, count in hints.most_common():
         yield Text(f"Hint: {clean(hint)} would help {count} of them", DOUBTFUL)
@@ -117,21 +134,98 @@ def sizes(report: Json) -> Iterator[RenderableType]:
         ],
         right=[1, 3],
     )
+    if model["output"]:
+        yield line(f"Wrote {model['output']}")
 
 
 def rules(report: Json) -> Iterator[RenderableType]:
     """The rules that applied, how often."""
-    yield heading("Rules")
-    yield columns(
-        [(r["rule"], str(r["tries"]), str(r["hits"])) for r in report["rules"] if r["tries"]],
-        headings=("rule", "tried", "applied"),
-        right=[1, 2],
-    )
-    never = [r["rule"] for r in report["rules"] if not r["tries"]]
-    if never:
-        yield Sentences(f"never tried, as no node is of the kind they begin with: {', '.join(never)}")
+    applied = [r for r in report["rules"] if r["hits"]]
+    if applied:
+        yield heading("Rules that applied")
+        yield columns(
+            [(r["rule"], str(r["hits"]), f"of {r['tries']} tries") for r in applied],
+            right=[1],
+        )
+
+
+def never_applied(report: Json) -> Iterator[RenderableType]:
+    """The rules that did nothing: tried in vain, or not even tried."""
+    for title, want in (("tried in vain", True), ("without a node to begin with", False)):
+        names = [r["rule"] for r in report["rules"] if not r["hits"] and bool(r["tries"]) is want]
+        if names:
+            yield heading(f"Rules {title}: {len(names)}")
+            yield Sentences(", ".join(names))
+
+
+def story(report: Json, node: str, tried: Sequence[Json]) -> Iterator[RenderableType]:
+    """What became of one node, and why each rule that was tried there did not apply."""
+    done = [r for r in report["rewrites"] if node in r["nodes"] or node == r["output"]]
+    fused = [f for f in report["fusions"] if node in f["nodes"] or node == f["output"]]
+    for f in fused:
+        yield heading(f"{node!r} is part of {f['op']} at {f['output']!r}")
+        yield Sentences(f"made of {made_of(f)}: {', '.join(f['nodes'])}")
+    if done:
+        yield heading(f"Rules that applied at {node!r}, in order")
+        yield columns([(r["pass"], r["rule"], ", ".join(r["nodes"])) for r in done])
+    if tried:
+        yield heading(f"Rules that did not apply at {node!r}, nearest first")
+        yield Sentences(*(f"{d['rule']}: {reason(d)}" for d in tried))
+    if not (done or fused or tried):
+        yield line(f"No rule was tried at {node!r}: no pattern has an operator of its kind where it stands.")
 
 
 def timing(report: Json) -> Iterator[RenderableType]:
     """Seconds by step."""
     yield Text("Seconds: " + ", ".join(f"{k} {v:.3f}" for k, v in report["timing"].items()), FAINT)
+
+
+def summary(model: Json, *, verbose: bool = False) -> Iterator[RenderableType]:
+    """What a model consists of, the fused operators in it, and what could be fused."""
+    opsets = ", ".join(f"{domain} {version}" for domain, version in model["opsets"].items())
+    about = [
+        ("IR version", str(model["ir_version"])),
+        ("opset", opsets or "none"),
+        ("producer", model["producer"] or "not given"),
+        ("sha256", model["sha256"]),
+        ("initializers", f"{model['initializers']:,}, {decimal(model['initializer_bytes'])}"),
+    ]
+    for way in ("input", "output"):
+        about += [(f"{way} {name}", kind) for name, kind in model[way + "s"].items()]
+    most = sorted(model["operators"].items(), key=lambda item: (-item[1], item[0]))
+    functions = model["functions"]
+    sections = [
+        [line(model["path"], FAINT), columns(about)],
+        [heading(counted(len(functions), "function")), Sentences(", ".join(functions))] if functions else [],
+        [heading(counted(model["nodes"], "node")), columns([(str(n), op) for op, n in most], right=[0])],
+        [*fused_before(model["fused"], verbose=verbose)],
+        [*fusible(model["fusible"])],
+    ]
+    yield from spaced(sections)
+
+
+def fused_before(found: Sequence[Json], *, verbose: bool) -> Iterator[RenderableType]:
+    """The fused operators in a model and the nodes they stand for."""
+    shown = found if verbose else found[:SHOWN]
+    if found:
+        yield heading(f"Fused operators: {len(found)}")
+    for f in shown:
+        yield Sentences(
+            f"{f['op']} {f['name']!r} stands for {f['replaces'] or 'nodes that it does not name'}"
+        )
+    if len(shown) < len(found):
+        yield Sentences(f"… and {len(found) - len(shown)} more: --verbose has them")
+
+
+def fusible(found: Json) -> Iterator[RenderableType]:
+    """What onnx-fuser would do with the model."""
+    kinds = Counter((made_of(f), f["op"]) for f in found["fusions"])
+    if kinds:
+        yield heading(f"Could be fused: {len(found['fusions'])}")
+        yield columns([(str(n), parts, "->", op) for (parts, op), n in kinds.most_common()], right=[0])
+    else:
+        yield heading("Nothing could be fused")
+    if found["declined"]:
+        yield Sentences(
+            f"{counted(len(found['declined']), 'near miss', 'near misses')}: see onnx-fuser explain"
+        )

@@ -1,0 +1,151 @@
+"""What a model consists of: nodes by operator, bytes of weights, fused operators and where they came from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from math import prod
+from typing import Any
+
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
+
+FUSED = "fuser"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Counts over the main graph, bodies and functions, but not the definitions of fused operators.
+
+    ``kinds`` has the operator of each node, by its name or the first value it makes.
+    """
+
+    nodes: int
+    initializer_bytes: int
+    operators: Mapping[str, int]
+    kinds: Mapping[str, str]
+    ir_version: int
+
+    @classmethod
+    def of(cls, model: ModelProto) -> Facts:
+        """Count the model."""
+        kinds = [(node, operator(node)) for node in nodes_of(model)]
+        return cls(
+            nodes=len(kinds),
+            initializer_bytes=initializer_bytes(model.graph),
+            operators=dict(sorted(Counter(kind for _, kind in kinds).items())),
+            kinds={name_of(node): kind for node, kind in kinds},
+            ir_version=model.ir_version,
+        )
+
+
+@dataclass(frozen=True)
+class FusedNode:
+    """A fused operator in a model, and what its ``metadata_props`` say of where it came from."""
+
+    op: str
+    name: str
+    rules: str
+    replaces: str
+
+
+@dataclass(frozen=True)
+class ModelSummary:
+    """A model as ``inspect`` shows it."""
+
+    path: str
+    sha256: str
+    ir_version: int
+    opsets: Mapping[str, int]
+    producer: str
+    nodes: int
+    operators: Mapping[str, int]
+    initializers: int
+    initializer_bytes: int
+    functions: tuple[str, ...]
+    inputs: tuple[tuple[str, str], ...]
+    outputs: tuple[tuple[str, str], ...]
+    fused: tuple[FusedNode, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Dicts, lists, strings and numbers."""
+        found = asdict(self)
+        found["inputs"], found["outputs"] = dict(self.inputs), dict(self.outputs)
+        return found
+
+
+def summary(model: ModelProto, path: str, sha256: str) -> ModelSummary:
+    """What the model consists of."""
+    facts = Facts.of(model)
+    constants = {t.name for t in model.graph.initializer}
+    return ModelSummary(
+        path=path,
+        sha256=sha256,
+        ir_version=model.ir_version,
+        opsets={o.domain or "ai.onnx": o.version for o in model.opset_import},
+        producer=f"{model.producer_name} {model.producer_version}".strip(),
+        nodes=facts.nodes,
+        operators=facts.operators,
+        initializers=len(model.graph.initializer),
+        initializer_bytes=facts.initializer_bytes,
+        functions=tuple(
+            f"{f.domain}::{f.name}" + (f":{f.overload}" if f.overload else "") for f in model.functions
+        ),
+        inputs=tuple((v.name, _type(v.type)) for v in model.graph.input if v.name not in constants),
+        outputs=tuple((v.name, _type(v.type)) for v in model.graph.output),
+        fused=tuple(_fused(node) for node in nodes_of(model) if node.domain == FUSED),
+    )
+
+
+def nodes_of(model: ModelProto) -> Iterator[NodeProto]:
+    """Every node of the model, bodies and functions included, but not the definitions of fused operators."""
+    stack: list[GraphProto | FunctionProto] = [
+        model.graph,
+        *(f for f in model.functions if f.domain != FUSED),
+    ]
+    while stack:
+        for node in stack.pop().node:
+            yield node
+            for attribute in node.attribute:
+                stack += _bodies(attribute)
+
+
+def operator(node: NodeProto) -> str:
+    """The operator as reports name it: ``Conv``, or ``fuser::ConvLeakyRelu``."""
+    return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}::{node.op_type}"
+
+
+def name_of(node: NodeProto) -> str:
+    """What people call the node: its name, or the first value it makes where it has none."""
+    return node.name or next((o for o in node.output if o), "")
+
+
+def initializer_bytes(graph: GraphProto) -> int:
+    """Bytes of the initializers of a graph and its bodies, by shape and type; strings count nothing."""
+    total = 0
+    for tensor in graph.initializer:
+        if tensor.data_type != TensorProto.STRING:
+            total += prod(tensor.dims) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+    return total + sum(initializer_bytes(g) for n in graph.node for a in n.attribute for g in _bodies(a))
+
+
+def _bodies(attribute: Any) -> list[GraphProto]:
+    return ([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs)
+
+
+def _fused(node: NodeProto) -> FusedNode:
+    props = {p.key: p.value for p in node.metadata_props}
+    return FusedNode(
+        node.op_type, name_of(node), props.get("fuser.rule", ""), props.get("fuser.replaces", "")
+    )
+
+
+def _type(given: Any) -> str:
+    if not given.HasField("tensor_type"):
+        return str(given.WhichOneof("value") or "no type").removesuffix("_type")
+    tensor = given.tensor_type
+    kind = TensorProto.DataType.Name(tensor.elem_type).lower()
+    if not tensor.HasField("shape"):
+        return kind
+    dims = (str(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim)
+    return f"{kind}[{', '.join(dims)}]"
