@@ -38,32 +38,19 @@ verbose = click.option(
 )
 
 
-class Shape(click.ParamType):
-    """``NAME:1x3x64x64``."""
-
-    name = "NAME:DIMS"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, tuple[int, ...]]:
-        """The input's name and its dims; a name may hold colons itself."""
-        if isinstance(value, tuple):
-            return value
-        name, colon, dims = str(value).rpartition(":")
-        parts = dims.lower().split("x")
-        if not (colon and name and all(p.isdecimal() and p.isascii() and int(p) > 0 for p in parts)):
-            self.fail(
-                f"{value!r} is no shape; write the input's name and its dims, such as x:1x3x64x64", param, ctx
-            )
-        return name, tuple(map(int, parts))
-
-
-def _by_name(
-    context: click.Context, parameter: click.Parameter, value: Sequence[tuple[str, tuple[int, ...]]]
+def _shapes(
+    context: click.Context, parameter: click.Parameter, given: Sequence[str]
 ) -> dict[str, tuple[int, ...]]:
+    """``NAME:1x3x64x64``, any number of times; a name may hold colons itself."""
     shapes: dict[str, tuple[int, ...]] = {}
-    for name, dims in value:
-        if shapes.setdefault(name, dims) != dims:
+    for text in given:
+        name, colon, dims = text.rpartition(":")
+        parts = dims.lower().split("x")
+        if not (colon and name and all(p.isascii() and p.isdecimal() and int(p) for p in parts)):
+            problem = f"{text!r} is no shape; write the input's name and its dims, such as x:1x3x64x64"
+            raise click.BadParameter(problem, context, parameter)
+        shape = tuple(map(int, parts))
+        if shapes.setdefault(name, shape) != shape:
             raise click.BadParameter(f"{name!r} has two shapes; give it one", context, parameter)
     return shapes
 
@@ -76,7 +63,7 @@ def draws(command: F) -> F:
             help="Run on these: a .npz, .npy or .pb file or a test_data_set folder.  [default: seeded draws]",
         ),
         click.option(
-            "--shape", "shapes", type=Shape(), multiple=True, callback=_by_name,
+            "--shape", "shapes", multiple=True, callback=_shapes, metavar="NAME:DIMS",
             help="Shape of an input whose dims are free, such as x:1x3x64x64. Repeatable.",
         ),
         click.option(

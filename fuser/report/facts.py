@@ -144,7 +144,7 @@ def _type(given: Any) -> str:
     if not given.HasField("tensor_type"):
         return str(given.WhichOneof("value") or "no type").removesuffix("_type")
     tensor = given.tensor_type
-    kind = TensorProto.DataType.Name(tensor.elem_type).lower()
+    kind = str(TensorProto.DataType.Name(tensor.elem_type)).lower()
     if not tensor.HasField("shape"):
         return kind
     dims = (str(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim)

@@ -41,11 +41,11 @@ def report(found: Json) -> str:
         title = f"Left alone: {counted(len(found['declined']), 'near miss', 'near misses')}"
         lines += folded(title, [*reasons, *_more(found["declined"], "- ")])
     if found["fusions"]:
-        rows = [
+        every = [
             (code(f["output"]), code(f["op"]), code(", ".join(f["nodes"])), code(", ".join(f["rules"])))
             for f in found["fusions"][:ROWS]
         ]
-        body = [*table(("output", "operator", "stands for", "rules"), rows), *_more(found["fusions"], "\n")]
+        body = [*table(("output", "operator", "stands for", "rules"), every), *_more(found["fusions"], "\n")]
         lines += folded(f"Every fused operator: {len(found['fusions'])}", body)
     lines += folded("Versions and hashes", [f"- {name} {code(version)}" for name, version in _made_by(found)])
     return "\n".join(lines).rstrip("\n")

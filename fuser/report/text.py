@@ -24,7 +24,7 @@ def render(report: Json, *, verbose: bool = False) -> Iterator[RenderableType]:
     """The whole report: what was fused, what was left and why, whether it computes the same, its size."""
     model = report["model"]
     about = f"{model['path'] or 'A model from memory'} (opset {model['opset']}, IR {model['ir_version']})"
-    sections = [
+    sections: list[list[RenderableType]] = [
         [line(about, FAINT)],
         [*fusions(report, verbose=verbose)],
         [*left_alone(report, verbose=verbose)],
@@ -194,7 +194,7 @@ def summary(model: Json, *, verbose: bool = False) -> Iterator[RenderableType]:
         about += [(f"{way} {name}", kind) for name, kind in model[way + "s"].items()]
     most = sorted(model["operators"].items(), key=lambda item: (-item[1], item[0]))
     functions = model["functions"]
-    sections = [
+    sections: list[list[RenderableType]] = [
         [line(model["path"], FAINT), columns(about)],
         [heading(counted(len(functions), "function")), Sentences(", ".join(functions))] if functions else [],
         [heading(counted(model["nodes"], "node")), columns([(str(n), op) for op, n in most], right=[0])],
