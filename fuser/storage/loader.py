@@ -72,7 +72,7 @@ def _read(data: memoryview, source: Payload, threshold: int, path: Path | None) 
 
     def place(start: int, stop: int) -> Payload:
         if isinstance(source, ByteRange):
-            return replace(source, offset=start, nbytes=stop - start)
+            return ByteRange(source.path, start, stop - start, source.stamp)
         return Block(data[start:stop])
 
     try:

@@ -85,11 +85,11 @@ class ByteRange:
 
     def chunks(self) -> Iterator[bytes]:
         """Read the range block by block; nothing is mapped, so nothing stays resident."""
-        with self._file() as descriptor, os.fdopen(os.dup(descriptor), "rb", buffering=0) as file:
-            file.seek(self.offset)
+        with self._file() as descriptor:
+            os.lseek(descriptor, self.offset, os.SEEK_SET)
             left = self.nbytes
             while left:
-                block = file.read(min(left, BLOCK))
+                block = os.read(descriptor, min(left, BLOCK))
                 if not block:
                     raise ModelError(f"{self.path}: ends {left} bytes too early; copy or export it again")
                 left -= len(block)
