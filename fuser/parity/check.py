@@ -15,7 +15,7 @@ from fuser.parity.cut import Cutter
 from fuser.parity.draws import Plan, drawn, supplied
 from fuser.parity.inputs import read_inputs
 from fuser.parity.outside import outside_change
-from fuser.parity.result import Parity, Site, SiteDifference
+from fuser.parity.result import Parity, Site
 from fuser.parity.runner import Worker, memory_default
 from fuser.parity.shapes import check_given
 from fuser.parity.sites import Alone, negatives, observe
@@ -45,6 +45,7 @@ def check_parity(
     tolerance: float | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     sites: Sequence[Site] = (),
+    freeze_inputs: bool = False,
     timeout: float = 600.0,
     memory: int | None = None,
 ) -> Parity:
@@ -52,10 +53,11 @@ def check_parity(
 
     ``inputs``: the user's, instead of ``draws`` seeded ones; a .npz, .npy or .pb file, a test_data_set
     folder, or arrays by name. ``shapes`` fixes the shape of inputs by name. ``tolerance`` replaces the one
-    that follows from the type of A's weights. ``sites`` are the places where B was fused: they are checked
-    one by one when the models differ, to find the guilty one, and when the models as wholes can't run.
-    ``timeout``: seconds that one load or one run may take; ``memory``: bytes the process that runs the models
-    may take (default: nine tenths of the machine's).
+    that follows from the type of A's weights. ``sites`` are the places where B was fused: each is also cut
+    out and checked alone, which finds the guilty one when the models differ, finds errors that the outputs
+    hide, and has to do when the models as wholes can't run. ``freeze_inputs``: no caller overrides a weight
+    that is listed as an input too, so B need not take it. ``timeout``: seconds that one load or one run may
+    take; ``memory``: bytes the process that runs the models may take (default: nine tenths of the machine's).
 
     Models given as paths go to onnxruntime as paths, so external data and large files are never copied.
 
@@ -68,7 +70,7 @@ def check_parity(
         specs, others = input_specs(source_a.proto.graph)
         check_given(specs, shapes or {})
         feeds = None if inputs is None else read_inputs(inputs, specs)
-        difference = interface_difference(source_a.proto, source_b.proto)
+        difference = interface_difference(source_a.proto, source_b.proto, freeze_inputs=freeze_inputs)
         if difference:
             return Parity("failed", difference, "the models' interfaces")
         if others:
@@ -78,9 +80,11 @@ def check_parity(
             allowed = Tolerance(
                 weight_tolerance(source_a.proto) if tolerance is None else tolerance, tolerance is not None
             )
-            plan = Plan(specs, draws, seed, shapes or {}, overridable(source_a))
+            plan = Plan(specs, draws, seed, shapes or {}, {} if freeze_inputs else overridable(source_a))
             feed = partial(drawn, plan) if feeds is None else partial(supplied, feeds)
             trial = try_models(worker, source_a, source_b, feed, allowed)
+            if not sites:
+                return _as_parity(trial)
             cutters = Cutter.of(source_a), Cutter.of(source_b)
             alone = Alone(worker, *cutters, Types(cutters[0]), folder, allowed, draws, seed)
             return _conclude(alone, trial, sites)
@@ -100,25 +104,42 @@ def _check_options(draws: int, tolerance: float | None, timeout: float, memory: 
 
 
 def _conclude(alone: Alone, trial: Trial, sites: Sequence[Site]) -> Parity:
-    found = Parity(trial.verdict, trial.reason, trial.judge, trial.draws, trial.outputs)
-    if not sites:
-        return found
+    found = _as_parity(trial)
     if not trial.ran:
         return _site_by_site(alone, found, sites)
     if trial.verdict == "failed":
         return _blame(alone, found, trial, sites)
+    return _within(alone, found, trial, sites)
+
+
+def _within(alone: Alone, whole: Parity, trial: Trial, sites: Sequence[Site]) -> Parity:
+    """The outputs agree, or say nothing. Deep models forget: an error in the middle need not reach an output.
+
+    So every site is checked alone as well, on one draw, and one that differs is a failure.
+    """
     shares = negatives(alone.worker, alone.a.source, sites, trial, alone.folder)
-    reason = f"judged within the whole model: {trial.verdict}"
-    known = tuple(SiteDifference(s, trial.verdict, (), _share(s, shares), reason) for s in sites)
-    blind = [site for site in sites if _share(site, shares) == 0.0]
+    known = []
+    for site in sites:
+        found, _ = replace(alone, draws=1).check(site, {})
+        if found.verdict == "inconclusive":
+            reason = f"judged within the whole model only: {found.reason}"
+            found = replace(found, verdict=trial.verdict, reason=reason)
+        known.append(replace(found, negatives=shares.get(site.output) if not site.graph else None))
+    whole = replace(whole, sites=tuple(known))
+    guilty = tuple(difference for difference in known if difference.verdict == "failed")
+    if guilty:
+        hidden = "differs when checked alone, though the outputs don't show it"
+        reason = f"{guilty[0].site} {hidden}: {guilty[0].reason}"
+        return replace(whole, verdict="failed", reason=reason, guilty=tuple(found.site for found in guilty))
+    blind = sum(difference.negatives == 0.0 for difference in known)
     if blind and trial.verdict == "passed":
-        text = f"{trial.reason}; no negative value was seen at {len(blind)} of {len(sites)} fused places"
-        found = replace(found, reason=text)
-    return replace(found, sites=known)
+        text = f"{trial.reason}; no negative value was seen at {blind} of {len(sites)} fused places"
+        return replace(whole, reason=text)
+    return whole
 
 
-def _share(site: Site, shares: Mapping[str, float]) -> float | None:
-    return None if site.graph else shares.get(site.output)
+def _as_parity(trial: Trial) -> Parity:
+    return Parity(trial.verdict, trial.reason, trial.judge, trial.draws, trial.outputs)
 
 
 def _site_by_site(alone: Alone, whole: Parity, sites: Sequence[Site]) -> Parity:

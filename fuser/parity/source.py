@@ -175,17 +175,23 @@ def weight_tolerance(model: ModelProto) -> float:
     return max(known, default=TOLERANCES["float32"])
 
 
-def interface_difference(a: ModelProto, b: ModelProto) -> str:
-    """How B's inputs and outputs differ from A's for who calls it; "" when they don't."""
+def interface_difference(a: ModelProto, b: ModelProto, *, freeze_inputs: bool) -> str:
+    """How B's inputs and outputs differ from A's for who calls it; "" when they don't.
+
+    ``freeze_inputs``: nobody overrides an initializer, so B need not take it.
+    """
     wanted, got = {v.name: v for v in a.graph.input}, {v.name: v for v in b.graph.input}
     required_a = [s.name for s in input_specs(a.graph)[0]] + input_specs(a.graph)[1]
     required_b = [s.name for s in input_specs(b.graph)[0]] + input_specs(b.graph)[1]
     if sorted(required_a) != sorted(required_b):
         return f"A takes the inputs {_list(required_a)}, B takes {_list(required_b)}"
     # Before IR version 4 an initializer could not be overridden by the caller.
-    lost = [name for name in wanted if name not in got] if a.ir_version >= 4 else []
+    lost = [] if freeze_inputs or a.ir_version < 4 else [name for name in wanted if name not in got]
     if lost:
-        return f"callers of A may override {_list(lost)}, which B does not take"
+        return (
+            f"callers of A may override {_list(lost)}, which B does not take; "
+            "if none does, say so with --freeze-inputs"
+        )
     for name in required_a:
         types = wanted[name].type, got[name].type
         if _conflict(types[0], types[1]):

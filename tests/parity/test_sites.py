@@ -26,6 +26,19 @@ def test_blame_finds_the_one_of_five(guilty):
     assert all(site.alone and site.negatives > 0 for site in found.sites)
 
 
+def test_an_error_that_no_output_shows_is_found():
+    """The last block multiplies everything by zero; the first is wrong all the same."""
+    a = conv_bn_leaky(channels=(3, 4, 5))
+    change(initializer(a.graph, "scale1"), slice(None), 0.0)
+    b, sites = fused(a)
+    assert check_parity(a, b, sites=sites).verdict == "passed"
+    change(initializer(b.graph, "W0_bias"), (1,), 9.0)
+    assert check_parity(a, b).verdict == "passed"
+    found = check_parity(a, b, sites=sites)
+    assert (found.verdict, found.guilty) == ("failed", (sites[0],))
+    assert "differs when checked alone, though the outputs don't show it" in found.reason
+
+
 def test_blame_finds_a_site_in_a_branch():
     """Its weights are the branch's own; the value it captures comes from outside."""
     a, b, sites = in_branch()
