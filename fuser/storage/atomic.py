@@ -5,8 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import secrets
-import shutil
+import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -114,7 +113,7 @@ class Staging:
             self._started.append((temporary, backup, destination))
             try:
                 if destination.exists():
-                    shutil.copymode(destination, temporary)
+                    temporary.chmod(stat.S_IMODE(destination.stat().st_mode))
                     if temporary != self._staged[-1][0]:
                         _keep(destination, backup)
                 temporary.replace(destination)
@@ -132,7 +131,7 @@ class Staging:
 
 
 def _beside(destination: Path, suffix: str) -> Path:
-    return destination.with_name(f".onnx-fuser-{secrets.token_hex(8)}.{suffix}")
+    return destination.with_name(f".onnx-fuser-{os.urandom(8).hex()}.{suffix}")
 
 
 def _put(file: BinaryIO, block: memoryview | None, destination: Path) -> None:
