@@ -17,7 +17,7 @@ from fuser.errors import ConfigError, OutputError
 from fuser.language import RewriteRule, builtin_folder, load_rules
 from fuser.pipeline import Rewritten, rewrite
 from fuser.report import Declined, ModelFacts, Report
-from fuser.report.facts import Facts, nodes_of
+from fuser.report.facts import Facts, names_in
 from fuser.storage import StoredModel, Written, from_proto, load, save
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def explain(
     """
     stored = load(model) if isinstance(model, (str, Path)) else from_proto(model)
     if node is not None:
-        known = {n.name for n in nodes_of(stored.proto) if n.name} | {o for n in nodes_of(stored.proto) for o in n.output}
+        known = names_in(stored.proto)
         if node not in known:
             raise ConfigError(f"the model has no node {node!r}; {nearest(node, known)}")
     rules = select_rules(Options(patterns=tuple(map(Path, patterns))))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
 
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
+
+from fuser.errors import ModelError
 
 FUSED = "fuser"
 
@@ -28,13 +30,19 @@ class Facts:
 
     @classmethod
     def of(cls, model: ModelProto) -> Facts:
-        """Count the model."""
+        """Count the model.
+
+        Raises:
+            ModelError: a name is no text, or an initializer's element type does not exist.
+        """
         kinds = [(node, operator(node)) for node in nodes_of(model)]
+        names = {name_of(node): kind for node, kind in kinds}
+        _refuse_bytes((*names, *{kind for _, kind in kinds}))
         return cls(
             nodes=len(kinds),
             initializer_bytes=initializer_bytes(model.graph),
             operators=dict(sorted(Counter(kind for _, kind in kinds).items())),
-            kinds={name_of(node): kind for node, kind in kinds},
+            kinds=names,
             ir_version=model.ir_version,
         )
 
@@ -110,6 +118,26 @@ def nodes_of(model: ModelProto) -> Iterator[NodeProto]:
                 stack += _bodies(attribute)
 
 
+def names_in(model: ModelProto) -> set[str]:
+    """The names of all nodes and of the values they make.
+
+    Raises:
+        ModelError: a name is no text.
+    """
+    found = {name for node in nodes_of(model) for name in (node.name, *node.output) if name}
+    _refuse_bytes(found)
+    return found
+
+
+def _refuse_bytes(names: Iterable[str]) -> None:
+    """Protobuf gives bytes where a string is not UTF-8."""
+    wrong = next((name for name in names if isinstance(name, bytes)), None)
+    if wrong is not None:
+        raise ModelError(
+            f"the model is damaged: {wrong!r} in it is no text; export it again, or copy it again"
+        )
+
+
 def operator(node: NodeProto) -> str:
     """The operator as reports name it: ``Conv``, or ``fuser::ConvLeakyRelu``."""
     return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}::{node.op_type}"
@@ -121,11 +149,22 @@ def name_of(node: NodeProto) -> str:
 
 
 def initializer_bytes(graph: GraphProto) -> int:
-    """Bytes of the initializers of a graph and its bodies, by shape and type; strings count nothing."""
+    """Bytes of the initializers of a graph and its bodies, by shape and type; strings count nothing.
+
+    Raises:
+        ModelError: an element type does not exist.
+    """
     total = 0
     for tensor in graph.initializer:
-        if tensor.data_type != TensorProto.STRING:
+        if tensor.data_type == TensorProto.STRING:
+            continue
+        try:
             total += prod(tensor.dims) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+        except KeyError:
+            problem = (
+                f"initializer {tensor.name!r} has element type {tensor.data_type}, which ONNX does not have"
+            )
+            raise ModelError(f"{problem}; export the model again") from None
     return total + sum(initializer_bytes(g) for n in graph.node for a in n.attribute for g in _bodies(a))
 
 
@@ -144,7 +183,8 @@ def _type(given: Any) -> str:
     if not given.HasField("tensor_type"):
         return str(given.WhichOneof("value") or "no type").removesuffix("_type")
     tensor = given.tensor_type
-    kind = str(TensorProto.DataType.Name(tensor.elem_type)).lower()
+    names = {number: name.lower() for name, number in TensorProto.DataType.items()}
+    kind = str(names.get(tensor.elem_type, f"type {tensor.elem_type}"))
     if not tensor.HasField("shape"):
         return kind
     dims = (str(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim)
