@@ -159,6 +159,17 @@ def test_every_call_of_main_counts(tmp_path: Path) -> None:
     assert "called on line 8" in proof.reason
 
 
+@pytest.mark.parametrize("called", [False, True], ids=["not called by main", "called by main"])
+def test_main_may_leave_where_to_the_bench(tmp_path: Path, called: bool) -> None:
+    """It follows from the call of the pattern; then the header needs no domain `where` either."""
+    text = changed(LEAKY, '"where": 1, ', "")
+    if called:
+        text = changed(LEAKY, "  put =", "  allowed = where.Leaky:max <alpha = 0.1> ()\n  put =")
+        text = changed(text, "(float[N, 4] found,", "(bool allowed, float[N, 4] found,")
+    (proof,) = prove(load(tmp_path, text))
+    assert (proof.verdict, proof.outside > 0) == ("passed", True)
+
+
 def test_the_same_seed_gives_the_same_proof(tmp_path: Path) -> None:
     """Draws depend on the seed and on the rule, not on what else is proved."""
     rules = load(tmp_path, FOLD) + load(tmp_path, SPLIT, "other.onnxtxt")

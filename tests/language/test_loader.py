@@ -141,7 +141,7 @@ NOISE = st.lists(st.sampled_from(["\n", "# } a { comment\n", '# "\n', "  \n", "\
 )
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_lines_are_those_of_the_file(tmp_path: Path, data: st.DataObject) -> None:
     """Whatever comments and empty lines stand between, before and after: every node knows its line."""

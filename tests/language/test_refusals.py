@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import onnx.parser
 import pytest
 
 from fuser.errors import ConfigError, PatternError
@@ -195,6 +196,28 @@ def test_paths_without_rules_are_refused(tmp_path: Path) -> None:
         load_rules(tmp_path)
     with pytest.raises(ConfigError, match=r"no such file or folder: .*nowhere; name a rule file"):
         load_rules(tmp_path / "nowhere")
+
+
+def test_a_file_that_can_not_be_read_is_refused(tmp_path: Path) -> None:
+    """Here because it is a folder by the name of a rule file."""
+    (tmp_path / "rule.onnxtxt").mkdir()
+    with pytest.raises(
+        PatternError, match=r"rule.onnxtxt:1: can't be read \(.+\); check the path and its permissions"
+    ):
+        load_rules(tmp_path)
+
+
+def test_an_error_of_the_parser_without_a_place_is_passed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a later onnx says, the sentence is kept."""
+
+    def parse_model(text: str) -> None:
+        raise onnx.parser.ParseError(f"{len(text) > 0} and no place")
+
+    monkeypatch.setattr(onnx.parser, "parse_model", parse_model)
+    with pytest.raises(PatternError, match=r"rule.onnxtxt:1: onnx.parser refuses it: True and no place"):
+        load(tmp_path, LEAKY)
 
 
 def test_a_rule_id_stands_once(tmp_path: Path) -> None:
