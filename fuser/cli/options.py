@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -55,6 +56,13 @@ def _shapes(
     return shapes
 
 
+def _number(context: click.Context, parameter: click.Parameter, given: float | None) -> float | None:
+    """Every comparison with NaN is false, those with click's limits too."""
+    if given is not None and math.isnan(given):
+        raise click.BadParameter(f"{given} is no number to compare with", context, parameter)
+    return given
+
+
 def draws(command: F) -> F:
     """What the models are run on and how closely they are compared."""
     options = (
@@ -67,7 +75,7 @@ def draws(command: F) -> F:
             help="Shape of an input whose dims are free, such as x:1x3x64x64. Repeatable.",
         ),
         click.option(
-            "--tolerance", type=click.FloatRange(0, 1, max_open=True), metavar="NUMBER",
+            "--tolerance", type=click.FloatRange(0, 1, max_open=True), callback=_number, metavar="NUMBER",
             help="Largest difference allowed, relative to an output's scale.  [default: by element type]",
         ),
         click.option(
@@ -79,7 +87,7 @@ def draws(command: F) -> F:
             help="Seed of the draws.",
         ),
         click.option(
-            "--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", default=300.0,
+            "--timeout", type=click.FloatRange(0, min_open=True), callback=_number, metavar="SECONDS", default=300.0,
             show_default=True, help="Longest time that loading or running a model once may take.",
         ),
     )  # fmt: skip

@@ -47,7 +47,8 @@ def show(*parts: RenderableType) -> None:
     """Print what rich renders: with colours on a terminal, plain elsewhere and where NO_COLOR is set."""
     from rich.console import Console  # noqa: PLC0415  (rich is loaded only to show something)
 
-    console = Console(markup=False, emoji=False, highlight=False)
+    plain = {"color_system": None} if os.environ.get("NO_COLOR") else {}  # rich alone would keep bold
+    console = Console(markup=False, emoji=False, highlight=False, **plain)
     with console.capture() as captured:
         for part in parts:
             console.print(part)
