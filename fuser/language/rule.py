@@ -80,26 +80,26 @@ def load_rules(*folders_or_files: Path) -> tuple[RewriteRule, ...]:
 
 def read_files(folders_or_files: Iterable[Path]) -> list[RuleText]:
     """Read files, and the rule files of folders, each once, sorted by name; raises as `load_rules` does."""
-    files: set[Path] = set()
+    files: dict[Path, Path] = {}  # resolved -> as it was given, which is what errors show
     for path in map(Path, folders_or_files):
         if path.is_dir():
             inside = list(path.glob("*.onnxtxt"))
             if not inside:
                 raise ConfigError(f"no rule file (*.onnxtxt) in {path}; put one there or name another folder")
-            files.update(file.resolve() for file in inside)
+            files.update((file.resolve(), file) for file in inside)
         elif path.exists():
-            files.add(path.resolve())
+            files[path.resolve()] = path
         else:
             raise ConfigError(
                 f"no such file or folder: {path}; name a rule file (*.onnxtxt) or a folder of them"
             )
-    return [read(file) for file in sorted(files, key=lambda file: (file.name, file))]
+    return [read(file) for file in sorted(files.values(), key=lambda file: (file.name, file))]
 
 
 def definitions_of(texts: Iterable[RuleText]) -> dict[Key, Block]:
     """Collect the functions in domain `fuser` of these texts and of the built-in folder, and check them."""
     texts = list(texts)
-    files = {text.file for text in texts}
+    files = {text.file.resolve() for text in texts}
     builtin = [file for file in sorted(builtin_folder().glob("*.onnxtxt")) if file.resolve() not in files]
     definitions: dict[Key, Block] = {}
     for text in [*map(read, builtin), *texts]:

@@ -220,6 +220,16 @@ def test_an_error_of_the_parser_without_a_place_is_passed_on(
         load(tmp_path, LEAKY)
 
 
+def test_an_error_shows_the_path_as_it_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Relative stays relative."""
+    (tmp_path / "rules").mkdir()
+    (tmp_path / "rules" / "a.onnxtxt").write_text(changed(LEAKY, "Max(", "Maks("))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PatternError) as refused:
+        load_rules(Path("rules"))
+    assert str(refused.value).startswith("rules/a.onnxtxt:14: ")
+
+
 def test_a_rule_id_stands_once(tmp_path: Path) -> None:
     """In two files too; the sentence leads to the first."""
     load(tmp_path, LEAKY, "a.onnxtxt")
