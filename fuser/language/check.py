@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from onnx import TensorProto
@@ -16,6 +15,8 @@ if TYPE_CHECKING:
 
 def nearest(name: str, known: Iterable[str], mark: str = "") -> str:
     """Return the half sentence that leads from a name that nothing has to the one that is meant."""
+    from difflib import get_close_matches  # noqa: PLC0415  for the sentence of an error alone
+
     names = list(known)
     if close := get_close_matches(name, names, n=1, cutoff=0.5):
         return f"did you mean {mark}{close[0]}?"

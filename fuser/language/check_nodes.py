@@ -13,8 +13,8 @@ from fuser.language.operators import (
     TYPE_NAMES,
     Operator,
     Operators,
+    is_standard,
     key_of,
-    standard_domains,
     standard_names,
 )
 
@@ -40,7 +40,7 @@ def check_nodes(block: Block, operators: Operators) -> None:
         operator = operators.find(node, block.imports)
         if operator is not None:
             _check_call(block, at, operator)
-        elif node.overload or domain in {DEFINITIONS, *RULE_DOMAINS, *standard_domains()}:
+        elif node.overload or domain in {DEFINITIONS, *RULE_DOMAINS} or is_standard(domain):
             raise _unknown_operator(block, at, operators)
 
 
@@ -67,7 +67,7 @@ def _unknown_operator(block: Block, at: int, operators: Operators) -> PatternErr
     domain, op_type, overload = key_of(block.nodes[at])
     line = block.lines.nodes[at]
     name = op_type + (f":{overload}" if overload else "")
-    if domain in standard_domains():
+    if is_standard(domain):
         version = block.imports[domain]
         guess = nearest(op_type, standard_names(domain, version))
         return block.refuse(f"ONNX has no operator {name or '(no name)'} at opset {version}; {guess}", line)

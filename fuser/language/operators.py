@@ -61,9 +61,13 @@ def _number(kind: object) -> int:
     return int(kind)  # type: ignore[call-overload,no-any-return]  # an enum of C++, whose stub has no __int__
 
 
+def is_standard(domain: str) -> bool:
+    """Tell whether onnx knows every operator of a domain."""
+    return not domain or (domain not in {*RULE_DOMAINS, DEFINITIONS} and domain in _schema_domains())
+
+
 @cache
-def standard_domains() -> frozenset[str]:
-    """Return the domains whose every operator onnx knows."""
+def _schema_domains() -> frozenset[str]:  # slow, so not for rules of ai.onnx alone
     return frozenset(schema.domain for schema in defs.get_all_schemas())
 
 
@@ -92,7 +96,7 @@ class Operators:
             if key not in self._known:
                 self._known[key] = self._of_definition(self.defined[key])
             return self._known[key]
-        if node.overload or key[0] not in standard_domains():
+        if node.overload or not is_standard(key[0]):
             return None
         return standard_operator(key[0], key[1], imports.get(key[0], 0))
 
