@@ -87,8 +87,8 @@ def draws(command: F) -> F:
             help="Seed of the draws.",
         ),
         click.option(
-            "--timeout", type=click.FloatRange(0, min_open=True), callback=_number, metavar="SECONDS", default=300.0,
-            show_default=True, help="Longest time that loading or running a model once may take.",
+            "--timeout", type=click.FloatRange(0, min_open=True), callback=_number, metavar="SECONDS",
+            default=300.0, show_default=True, help="Longest time that loading or running a model once may take.",
         ),
     )  # fmt: skip
     for option in reversed(options):
