@@ -32,7 +32,7 @@ def outputs(model: ModelProto) -> list[Array] | None:
     dilations=st.one_of(st.none(), st.tuples(small, small)),
     size=st.tuples(st.integers(5, 12), st.integers(5, 12)),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_explicit_padding_is_the_same(
     *,
     op: str,
@@ -47,6 +47,40 @@ def test_explicit_padding_is_the_same(
     if dilations is not None:
         attributes["dilations"] = list(dilations)
     node = helper.make_node(op, ["x", "w"], ["y"], "n", **attributes)
+    weight = tensor("w", np.random.default_rng(1).standard_normal((2, 2, *kernel)))
+    model = build([node], {"x": [1, 2, *size]}, {"y": None}, [weight], opset=11, check=False)
+    expected = outputs(model)
+    assume(expected is not None)
+    emitted, findings = to_atc_form(model)
+    written = {a.name for a in emitted.graph.node[0].attribute}
+    negative = mode.startswith("SAME") and any(k < s for k, s in zip(kernel, strides, strict=True))
+    assert findings == () or (negative and "auto_pad" in written)
+    assert findings != () or not {"auto_pad", "output_shape"} & written
+    assert_same(expected or [], run(emitted, feeds(model)))
+
+
+@given(
+    mode=st.sampled_from(["NOTSET", "SAME_UPPER", "SAME_LOWER"]),
+    kernel=st.tuples(small, small),
+    strides=st.tuples(small, small),
+    size=st.tuples(st.integers(3, 6), st.integers(3, 6)),
+    less=st.tuples(st.integers(0, 3), st.integers(0, 3)),
+)
+@settings(max_examples=100, deadline=None)
+def test_output_shape_becomes_padding(
+    *,
+    mode: str,
+    kernel: tuple[int, int],
+    strides: tuple[int, int],
+    size: tuple[int, int],
+    less: tuple[int, int],
+) -> None:
+    """An output_shape that crops the full output is padding, split as the mode says."""
+    full = [s * (n - 1) + k for k, s, n in zip(kernel, strides, size, strict=True)]
+    wanted = [max(n - cut, 1) for n, cut in zip(full, less, strict=True)]
+    node = helper.make_node(
+        "ConvTranspose", ["x", "w"], ["y"], "n", auto_pad=mode, strides=strides, output_shape=wanted
+    )
     weight = tensor("w", np.random.default_rng(1).standard_normal((2, 2, *kernel)))
     model = build([node], {"x": [1, 2, *size]}, {"y": None}, [weight], opset=11, check=False)
     expected = outputs(model)

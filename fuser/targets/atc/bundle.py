@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,8 @@ from fuser.targets.atc.inputs import Input, graph_inputs, input_shape, shape_adv
 from fuser.targets.atc.templates import render
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from onnx import ModelProto
 
 # --precision_mode of the ATC guide; the first is ATC's own default.

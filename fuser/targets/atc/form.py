@@ -7,7 +7,7 @@ the second time changes nothing; the same model gives the same bytes.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +16,13 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from fuser.targets.atc.functions import inline
 from fuser.targets.atc.geometry import needs_sizes, write_out
 from fuser.targets.atc.names import all_graphs, name_uniquely
+from fuser.targets.atc.nodeform import CONVOLUTIONS, convolutions, fused_functions, to_nodes
 from fuser.targets.atc.retarget import retarget
 from fuser.targets.atc.values import inferred, replace_nodes, weight_shapes
 from fuser.targets.finding import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from onnx import AttributeProto, GraphProto, TypeProto
 
@@ -31,7 +32,11 @@ _DEFAULT = {"", "ai.onnx"}
 
 
 def to_atc_form(
-    model: ModelProto, *, opset: int | None = None, cann: str = "master"
+    model: ModelProto,
+    *,
+    opset: int | None = None,
+    cann: str = "master",
+    fused_as: Literal["standard", "node"] = "standard",
 ) -> tuple[ModelProto, tuple[Finding, ...]]:
     """The model in ATC's form, and what could not be brought there or is worth knowing.
 
@@ -42,7 +47,8 @@ def to_atc_form(
     """
     result = ModelProto()
     result.CopyFrom(model)
-    result = inline(result)
+    fused = fused_functions(result) if fused_as == "node" else ()
+    result = inline(result, [(function.domain, function.name) for function in fused])
     graphs = tuple(all_graphs(result.graph))
     for graph in graphs:
         for node in graph.node:
@@ -56,8 +62,8 @@ def to_atc_form(
     findings = list(_close_inputs(result))
     types = cache(lambda: inferred(result))
     findings += retarget(result, graphs, opset, cann, types)
-    for graph in graphs:
-        findings += _write_out(graph, graphs, types)
+    to_nodes(result, graphs, fused)
+    findings += _write_out(graphs, CONVOLUTIONS | convolutions(fused), types)
     name_uniquely(result)
     _clean_imports(result, graphs)
     result.ir_version = max(result.ir_version, 4)  # before IR 4, initializers had to be inputs too
@@ -126,28 +132,28 @@ def _close_inputs(model: ModelProto) -> Iterator[Finding]:
 
 
 def _write_out(
-    graph: GraphProto, graphs: Sequence[GraphProto], types: Callable[[], dict[str, TypeProto]]
+    graphs: Sequence[GraphProto], kinds: Mapping[str, str], types: Callable[[], dict[str, TypeProto]]
 ) -> Iterator[Finding]:
+    """Write out what LeakyRelu, Conv and what is made of it (``kinds``) leave to defaults."""
     weights = weight_shapes(graphs)
-    for node in graph.node:
-        if node.domain:
-            continue
-        if node.op_type == "LeakyRelu" and not node.attribute:
-            node.attribute.append(helper.make_attribute("alpha", 0.01))
-        if node.op_type not in {"Conv", "ConvTranspose"}:
-            continue
-        shapes: dict[str, Shape] = weights
-        if needs_sizes(node, weights):
-            shapes = weights | {name: _dims(t) for name, t in types().items() if t.HasField("tensor_type")}
-        if not write_out(node, shapes):
-            yield Finding(
-                None,
-                "warning",
-                node.name,
-                f"{node.op_type}'s padding depends on sizes that the model leaves open",
-                "give the model fixed sizes, or export it with explicit pads",
-                "auto-pad",
-            )
+    everything = cache(lambda: {name: _dims(kind) for name, kind in types().items()} | weights)
+    for graph in graphs:
+        for node in graph.node:
+            if node.op_type == "LeakyRelu" and not node.domain and not node.attribute:
+                node.attribute.append(helper.make_attribute("alpha", 0.01))
+            kind = kinds.get(node.op_type) if not node.domain else None
+            if kind is None:
+                continue
+            shapes = everything() if needs_sizes(node, weights) else weights
+            if not write_out(node, shapes, transposed=kind == "ConvTranspose"):
+                yield Finding(
+                    None,
+                    "warning",
+                    node.name,
+                    f"{node.op_type}'s auto_pad stays, for open sizes or because it would be negative",
+                    "give the model fixed sizes, or export it with explicit pads",
+                    "auto-pad",
+                )
 
 
 def _dims(known: TypeProto) -> Shape:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from onnx import ModelProto, inliner
+from onnx import FunctionProto, ModelProto, inliner
 
 from fuser.targets.atc.convert import apply_edits
 from fuser.targets.atc.names import subgraphs
 from fuser.targets.atc.opset import keeps_meaning
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
-    from onnx import FunctionProto, NodeProto
+    from onnx import NodeProto
 
-_Functions = dict[tuple[str, str, str], "FunctionProto"]
+_Functions = dict[tuple[str, str, str], FunctionProto]
 
 
-def inline(model: ModelProto) -> ModelProto:
-    """A model without the functions that could be inlined.
+def inline(model: ModelProto, keep: Collection[tuple[str, str]] = ()) -> ModelProto:
+    """A model without the functions that could be inlined, but for those of ``keep`` (domain and name).
 
     Inlined nodes are called ``<call>/<name in the function>``. A function whose opset is another than the
     model's is moved to the model's first where its operators mean the same there; where they don't, it and
@@ -32,18 +32,43 @@ def inline(model: ModelProto) -> ModelProto:
     prepared.CopyFrom(model)
     for function in prepared.functions:
         if version is not None:
-            _move(function, version)
-    functions = {(f.domain, f.name, f.overload): f for f in prepared.functions}
+            move(function, version)
+    functions = {_key(f): FunctionProto.FromString(f.SerializeToString()) for f in prepared.functions}
+    stay = {key for key, f in functions.items() if key[:2] in keep or not _at(f, version)}
+    called = {key: f for key, f in functions.items() if key not in stay}
+    # The inliner takes functions of the model's opset only, and what it does not know for an operator.
+    del prepared.functions[:]
+    prepared.functions.extend(called.values())
     result = inliner.inline_local_functions(prepared)
-    if not result.functions:
-        for node, name in zip(
-            _flat(result.graph.node), _expanded_names(prepared.graph.node, functions, ""), strict=True
-        ):
-            node.name = name
+    names = _expanded_names(prepared.graph.node, called, "")
+    for node, name in zip(_flat(result.graph.node), names, strict=True):
+        node.name = name
+    result.functions.extend(functions[key] for key in functions if key in _needed(functions, stay))
     return result
 
 
-def _move(function: FunctionProto, version: int) -> None:
+def _key(function: FunctionProto) -> tuple[str, str, str]:
+    return function.domain, function.name, function.overload
+
+
+def _at(function: FunctionProto, version: int | None) -> bool:
+    return all(e.version == version for e in function.opset_import if e.domain in {"", "ai.onnx"})
+
+
+def _needed(functions: _Functions, stay: set[tuple[str, str, str]]) -> set[tuple[str, str, str]]:
+    """Functions that stay, and those they call."""
+    needed: set[tuple[str, str, str]] = set()
+    todo = list(stay)
+    while todo:
+        key = todo.pop()
+        if key in functions and key not in needed:
+            needed.add(key)
+            todo += [(n.domain, n.op_type, n.overload) for n in _flat(functions[key].node)]
+    return needed
+
+
+def move(function: FunctionProto, version: int) -> None:
+    """Put a function at the model's opset, in place, where its operators mean the same there."""
     for entry in function.opset_import:
         if entry.domain in {"", "ai.onnx"} and entry.version != version:
             nodes = [node for node in _flat(function.node) if node.domain in {"", "ai.onnx"}]

@@ -17,27 +17,31 @@ from fuser.targets.atc.tensors import check_tensors
 from fuser.targets.finding import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
     from onnx import ModelProto
 
 
 def lint(
-    model: ModelProto, *, cann: str = "master", soc: str | None = None, path: Path | None = None
+    model: ModelProto,
+    *,
+    cann: str = "master",
+    soc: str | None = None,
+    path: Path | None = None,
+    plugin: Collection[str] = (),
 ) -> tuple[Finding, ...]:
     """Everything that stands between this model and ATC of one CANN version.
 
     ``model`` may be a skeleton whose large tensors hold no data. ``path`` is where the model lies, for its
-    external data. ``soc`` is the --soc_version to run on. Raises TargetError where ``cann`` is no version.
+    external data. ``soc`` is the --soc_version to run on. ``plugin`` are operators of the default domain
+    that a plugin beside the model registers. Raises TargetError where ``cann`` is no version.
     """
     chosen = release(cann)
-    return tuple(_findings(model, chosen, cann, soc, path))
+    return (*_asked(chosen, cann, soc), *_findings(model, chosen, soc, path, plugin))
 
 
-def _findings(
-    model: ModelProto, chosen: Release, cann: str, soc: str | None, path: Path | None
-) -> Iterator[Finding]:
+def _asked(chosen: Release, cann: str, soc: str | None) -> Iterator[Finding]:
     if not chosen.known:
         yield Finding(
             None,
@@ -56,6 +60,11 @@ def _findings(
             "take the chip name that npu-smi info prints, with Ascend before it, such as Ascend310P3",
             "soc-version",
         )
+
+
+def _findings(
+    model: ModelProto, chosen: Release, soc: str | None, path: Path | None, plugin: Collection[str]
+) -> Iterator[Finding]:
     if not model.HasField("graph"):
         yield Finding("E16004", "error", "", "the model has no graph", "check how it was saved", "no-graph")
         return
@@ -63,7 +72,7 @@ def _findings(
     yield from check_inputs(model.graph)
     for scope in found:
         yield from check_names(scope)
-    yield from check_registration(model, found, chosen)
+    yield from check_registration(model, found, chosen, plugin)
     for scope in found:
         yield from check_tensors(scope, path)
         yield from check_edges(scope)

@@ -10,7 +10,7 @@ from fuser.targets.atc.facts import REPLACEMENTS, UNVERSIONED, Release, register
 from fuser.targets.finding import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from onnx import ModelProto, NodeProto
 
@@ -26,8 +26,13 @@ class _Seen:
     count: int = 1
 
 
-def check_registration(model: ModelProto, found: Sequence[Scope], chosen: Release) -> Iterator[Finding]:
-    """Findings about imports and operators. Nodes of one type are one finding, at the first of them."""
+def check_registration(
+    model: ModelProto, found: Sequence[Scope], chosen: Release, plugin: Collection[str]
+) -> Iterator[Finding]:
+    """Findings about imports and operators. Nodes of one type are one finding, at the first of them.
+
+    ``plugin`` are operators of the default domain that a plugin registers at the model's opset.
+    """
     imports = {entry.domain: int(entry.version) for entry in model.opset_import}
     normal = {domain or _DEFAULT: version for domain, version in imports.items()}
     operators: dict[_Key, _Seen] = {}
@@ -45,7 +50,7 @@ def check_registration(model: ModelProto, found: Sequence[Scope], chosen: Releas
                 without_opset[key] = _count(without_opset.get(key), name)
             elif not node.domain and key[0] != _DEFAULT:
                 borrowing[key] = _count(borrowing.get(key), name)
-            else:
+            elif key[0] != _DEFAULT or node.op_type not in plugin:
                 operators[key] = _count(operators.get(key), name)
     if ambiguous is not None:
         yield _several_imports(len(imports), ambiguous)

@@ -1,0 +1,2 @@
+// As CANN calls it.
+#include "fake_ge.h"
