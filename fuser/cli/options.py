@@ -88,7 +88,7 @@ def draws(command: F) -> F:
         ),
         click.option(
             "--timeout", type=click.FloatRange(0, min_open=True), callback=_number, metavar="SECONDS",
-            default=300.0, show_default=True, help="Longest time that loading or running a model once may take.",
+            default=300.0, show_default=True, help="Longest time that one load or run of a model may take.",
         ),
     )  # fmt: skip
     for option in reversed(options):

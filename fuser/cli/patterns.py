@@ -54,7 +54,8 @@ def show(rule: str, patterns: tuple[Path, ...]) -> int:
     if not found:
         close = nearest(rule, {r.id for r in rules} | {r.name for r in rules})
         raise ConfigError(f"there is no rule {rule!r}; {close}, and onnx-fuser patterns list has all")
-    terminal.say("\n".join(source(r) for r in found).rstrip("\n"))
+    files = list(dict.fromkeys(r.file for r in rules))
+    terminal.say("\n".join(source(r, files) for r in found).rstrip("\n"))
     return 0
 
 

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -47,8 +47,8 @@ def show(*parts: RenderableType) -> None:
     """Print what rich renders: with colours on a terminal, plain elsewhere and where NO_COLOR is set."""
     from rich.console import Console  # noqa: PLC0415  (rich is loaded only to show something)
 
-    plain = {"color_system": None} if os.environ.get("NO_COLOR") else {}  # rich alone would keep bold
-    console = Console(markup=False, emoji=False, highlight=False, **plain)
+    colours: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"  # rich would keep bold
+    console = Console(markup=False, emoji=False, highlight=False, color_system=colours)
     with console.capture() as captured:
         for part in parts:
             console.print(part)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,24 +33,27 @@ def shown(file: Path) -> str:
         return str(file)
 
 
-def source(rule: RewriteRule) -> str:
-    """The text of the functions that belong to a rule, as it stands in its file, comments included."""
-    text = read(rule.file)
-    lines = rule.file.read_text("utf-8-sig").splitlines()
-    called = {f.name for f in rule.definitions}
-    own = [
-        block
-        for block in text.functions
-        if (block.domain != "fuser" and (block.name, block.overload) == (rule.name, rule.overload))
-        or (block.domain == "fuser" and block.name in called)
-    ]
-    parts = [f"# {rule.id}, from {shown(rule.file)}"]
-    blocks = [text.main, *text.functions]
-    for block in own:
-        following = next((b for b in blocks if b.lines.block > block.lines.block), None)
-        stop = len(lines) if following is None else _first_line(lines, following)
-        parts.append("\n".join(lines[_first_line(lines, block) : stop]).strip("\n"))
+def source(rule: RewriteRule, files: Iterable[Path]) -> str:
+    """The text of the functions that belong to a rule, as it stands in the files, comments included.
+
+    ``files`` are those that may define what the rule calls.
+    """
+    own = {(domain, rule.name, rule.overload) for domain in ("pattern", "rewrite", "where")}
+    called = {(f.domain, f.name, f.overload) for f in rule.definitions}
+    parts = [f"# {rule.id}, from {shown(rule.file)}", *_texts(rule.file, own)]
+    for file in dict.fromkeys((rule.file, *files)):
+        parts += _texts(file, called)
     return "\n".join(parts) + "\n"
+
+
+def _texts(file: Path, wanted: set[tuple[str, str, str]]) -> Iterator[str]:
+    """The text of each wanted function of a file."""
+    text = read(file)
+    lines = file.read_text("utf-8-sig").splitlines()
+    starts = [_first_line(lines, block) for block in text.functions]
+    for block, start, stop in zip(text.functions, starts, [*starts[1:], len(lines)], strict=True):
+        if (block.domain, block.name, block.overload) in wanted:
+            yield "\n".join(lines[start:stop]).strip("\n")
 
 
 def _first_line(lines: Sequence[str], block: Block) -> int:

@@ -30,7 +30,7 @@ Wrong <alpha> (x) => (y) { [leaky] y = LeakyRelu <alpha: float = @alpha> (x) }
 
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelProto:
-    """Two blocks of Conv, BatchNormalization, LeakyRelu, as model.onnx in the folder where the test stands."""
+    """Two blocks of Conv, BatchNormalization, LeakyRelu, as model.onnx in the folder the test stands in."""
     monkeypatch.chdir(tmp_path)
     built = conv_bn_leaky(channels=(3, 4, 5))
     saved(built, Path("model.onnx"))
