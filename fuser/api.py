@@ -196,6 +196,7 @@ def check(before: Path | ModelProto, stored: StoredModel, report: Report, option
         parity = check_parity(
             before, written.path, inputs=options.inputs, draws=options.draws, seed=options.seed,
             tolerance=options.tolerance, shapes=options.shapes, sites=sites, timeout=options.timeout,
+            freeze_inputs=options.freeze_inputs,
         )  # fmt: skip
     return replace(report, parity=parity, timing={**report.timing, "parity": time.perf_counter() - started})
 

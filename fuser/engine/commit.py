@@ -41,8 +41,7 @@ def commit(context: Context, definitions: Iterable[FunctionProto]) -> None:
         if graph.added or graph.removed or id(graph) in gone:
             _commit_graph(graph, gone.get(id(graph), set()))
     _definitions(context, changed, {(f.name, f.overload): f for f in definitions})
-    if context.ir_version < INITIALIZERS_ARE_INPUTS_BEFORE:
-        _initializer_inputs(context)
+    _initializer_inputs(context)
 
 
 # ---- what nobody reads any more
@@ -286,14 +285,20 @@ def _import(opset_import: Any) -> None:
 
 
 def _initializer_inputs(context: Context) -> None:
-    """Before IR 4 initializers had to be inputs too and were constants; from IR 4 on such inputs could be overridden."""
-    graph = context.stored.proto.graph
+    """Graph inputs that are initializers: those whose initializer went go too.
+
+    Before IR 4 every initializer had to be an input and was a constant; from IR 4 on such an input can be overridden, so a
+    model that rises to IR 8 for its functions loses all of them.
+    """
+    model, was = context.stored.proto, context.main.initializers
+    graph = model.graph
     names = {t.name for t in graph.initializer}
-    if context.stored.proto.ir_version >= INITIALIZERS_ARE_INPUTS_BEFORE:
-        _keep(graph.input, lambda v: v.name not in names)
+    if context.ir_version < INITIALIZERS_ARE_INPUTS_BEFORE <= model.ir_version:
+        _keep(graph.input, lambda v: v.name not in was and v.name not in names)
         return
-    was = context.main.initializers
     _keep(graph.input, lambda v: v.name not in was or v.name in names)
+    if model.ir_version >= INITIALIZERS_ARE_INPUTS_BEFORE:
+        return
     listed = {v.name for v in graph.input}
     for tensor in graph.initializer:
         if tensor.name not in listed and tensor.name not in was:
@@ -301,4 +306,3 @@ def _initializer_inputs(context: Context) -> None:
             value.type.tensor_type.elem_type = tensor.data_type
             for dim in tensor.dims:
                 value.type.tensor_type.shape.dim.add(dim_value=dim)
-

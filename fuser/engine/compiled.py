@@ -16,9 +16,11 @@ from fuser.language import Ref
 if TYPE_CHECKING:
     from onnx import AttributeProto, FunctionProto
 
+    from fuser.engine.meaning import Meaning
     from fuser.engine.program import Program
     from fuser.language import Body, RewriteRule, RuleNode
 
+WHERE = "where "
 INTERNAL = ("fuser", "Affine")
 """x · scale + shift: what BatchNormalization, Mul, Add, Sub and Div become on the way into a weight. Never written."""
 
@@ -36,6 +38,7 @@ class PatternNode:
     references: Mapping[str, str]  # attribute of the operator -> variable of the rule
     is_constant: bool
     orders: tuple[tuple[int, ...], ...]  # the orders of inputs to try
+    meanings: dict[int, Meaning] = field(default_factory=dict)  # at the opsets of models met so far
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +90,11 @@ class CompiledRule:
     programs: dict[Hashable, Program] = field(default_factory=dict)  # compiled for the shapes met so far
 
     @cached_property
+    def output_of(self) -> Mapping[str, str]:
+        """The pattern's output that each output of the rewrite stands for."""
+        return dict(zip(self.outputs, self.pattern.outputs, strict=True))
+
+    @cached_property
     def arithmetic_inputs(self) -> tuple[str, ...]:
         """The pattern's inputs that the rewrite or a condition computes with."""
         read = {v for s in (*self.where, *self.rewrite) for v in s.inputs}
@@ -127,8 +135,8 @@ def compile_rule(rule: RewriteRule) -> CompiledRule:
         pattern=_pattern(rule.pattern),
         rewrite=_steps(rule.rewrite),
         outputs=rule.rewrite.outputs,
-        where=() if where is None else _steps(where),
-        conditions=() if where is None else where.outputs,
+        where=() if where is None else _steps(where, WHERE),
+        conditions=() if where is None else tuple(WHERE + o for o in where.outputs),
         definitions=rule.definitions,
         rule=rule,
     )
@@ -175,8 +183,16 @@ def _pattern(body: Body) -> Pattern:
     )
 
 
-def _steps(body: Body) -> tuple[Step, ...]:
-    return tuple(Step(n.label, n.op_type, n.domain, n.inputs, n.outputs, *_attributes(n)) for n in body.nodes)
+def _steps(body: Body, apart: str = "") -> tuple[Step, ...]:
+    """The body's nodes; values that they make get names ``apart`` from those of the rule's other bodies."""
+    own = {o: apart + o for n in body.nodes for o in n.outputs if o}
+    return tuple(
+        Step(
+            n.label, n.op_type, n.domain,
+            tuple(own.get(v, v) for v in n.inputs), tuple(own.get(o, o) for o in n.outputs), *_attributes(n),
+        )
+        for n in body.nodes
+    )  # fmt: skip
 
 
 def is_evaluated(step: Step) -> bool:

@@ -6,7 +6,7 @@ What is left is arithmetic on the weights' values, which runs for every match.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,17 +14,22 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import TensorProto
 
-from fuser.engine.compiled import Step, is_evaluated
-from fuser.engine.constant import UNTYPED, Const
+from fuser.engine.compiled import WHERE, INTERNAL, Step, is_evaluated
+from fuser.engine.constant import FLOATS, UNTYPED, Const
 from fuser.engine.deferred import Deferred
-from fuser.engine.evaluate import evaluate, result_type
-from fuser.engine.operators import OPERATORS, Operator, Undecided
+from fuser.engine.evaluate import ARITHMETIC, RESHAPES, evaluate, result_type
+from fuser.engine.operators import OPERATORS, Undecided
+from fuser.engine.schema import input_name, same_type_as
 from fuser.engine.weightside import dims_array
 
 if TYPE_CHECKING:
-    from fuser.engine.compiled import CompiledRule
+    from fuser.engine.compiled import WHERE, CompiledRule
 
 Array = NDArray[Any]
+Call = tuple[Callable[..., Any], tuple[str, ...], str]
+"""A function of arrays, the names of what it takes, and that of what it gives."""
+
+
 @dataclass(frozen=True)
 class Input:
     """What a program is compiled for: a rule's input as a constant or not, its shape (None unknown, -1 for a free dim)."""
@@ -32,6 +37,20 @@ class Input:
     constant: bool
     dtype: int
     shape: tuple[int, ...] | None
+
+
+@dataclass(frozen=True)
+class Slot:
+    """An input of a new node that takes a constant.
+
+    The constant is rounded to the element type of the first of ``like`` whose type is known (values of the graph that the
+    operator wants to agree), else to ``dtype``.
+    """
+
+    name: str
+    dtype: int
+    like: tuple[str, ...]
+    formal: str  # what the operator calls the input
 
 
 @dataclass
@@ -51,21 +70,25 @@ class Program:
     conditions: list[str] = field(default_factory=list)  # those that depend on values
     steps: list[Step] = field(default_factory=list)
     needs: str = ""  # the input that would have to be constant
-    calls: list[tuple[Operator, tuple[str, ...], str, Mapping[str, Any]]] = field(default_factory=list)
-    arrays: dict[str, Array] = field(default_factory=dict)
-    wanted: list[tuple[str, int, str]] = field(default_factory=list)
+    slots: tuple[tuple[Slot | None, ...], ...] = ()  # per step and input: the constant that goes there, if one does
+    calls: Calls | None = None
 
-    def link(self) -> None:
-        """Turn the instructions into plain calls, and note which results are needed beyond them."""
-        self.calls = [(OPERATORS.get(s.op_type, _cast), s.inputs, s.outputs[0], a) for s, a in self.instructions]
-        self.arrays = {name: c.array() for name, c in self.known.items()}
-        read = {v for s in self.steps for v in s.inputs} | set(self.conditions) | set(self.outputs)
-        made = {s.outputs[0] for s, _ in self.instructions}
-        self.wanted = [(v, *self.types[v]) for v in sorted(read & made)]
+    def is_constant(self, name: str) -> bool:
+        """Whether a value of the rewrite is computed rather than left to the graph."""
+        return name in self.known or name in self.types
+
+    def dtype(self, name: str) -> int:
+        """The element type of a constant."""
+        return self.known[name].dtype if name in self.known else self.types[name][0]
 
 
-def compile_program(rule: CompiledRule, inputs: Mapping[str, Input], variables: Mapping[str, Any]) -> Program:
-    """Work out everything that shapes and attributes decide. ``variables`` are plain values; "@name" is not known."""
+def compile_program(
+    rule: CompiledRule, inputs: Mapping[str, Input], variables: Mapping[str, Any], opset: int
+) -> Program:
+    """Work out everything that shapes and attributes decide. ``variables`` are plain values; "@name" is not known.
+
+    ``opset`` is that of the graph that the rewrite goes into.
+    """
     program = Program(rule.outputs)
     for name, given in inputs.items():
         if given.constant:
@@ -80,7 +103,7 @@ def compile_program(rule: CompiledRule, inputs: Mapping[str, Input], variables: 
             if name not in program.known:
                 program.conditions.append(name)
             elif not np.all(program.known[name].array()):
-                program.refused, program.parts = "it does not hold that {}", (name.replace("_", " "),)
+                program.refused, program.parts = "it does not hold that {}", (sentence(name),)
                 return program
         program.steps = [s for s in rule.rewrite if not _take(s, program, inputs, variables)]
     except Undecided as e:
@@ -94,7 +117,26 @@ def compile_program(rule: CompiledRule, inputs: Mapping[str, Input], variables: 
         if not program.needs:
             program.refused = "it would leave {} nodes to run in place of {}"
             program.parts = (len(program.steps), rule.pattern.size)
+    program.slots = tuple(tuple(_slot(program, s, i, opset, inputs) for i in range(len(s.inputs))) for s in program.steps)
     return program
+
+
+def _slot(program: Program, step: Step, i: int, opset: int, given: Collection[str]) -> Slot | None:
+    """The constant for a new node's input, with the element type that the inputs it must agree with give it."""
+    name = step.inputs[i]
+    if not program.is_constant(name) or name in given:
+        return None  # what the match binds goes into the new node by the name it has
+    formal = name if step.domain else input_name(step.op_type, "", opset, i)
+    own = program.dtype(name)
+    if step.kind == INTERNAL:
+        return Slot(name, UNTYPED, (), formal)
+    if own != UNTYPED and own not in FLOATS:
+        return Slot(name, own, (), formal)
+    others = range(len(step.inputs)) if step.domain else same_type_as(step.op_type, "", opset, i)
+    siblings = [step.inputs[j] for j in others if j != i and j < len(step.inputs) and step.inputs[j]]
+    types = [own, *(program.dtype(v) for v in siblings if program.is_constant(v))]
+    dtype = next((d for d in types if d != UNTYPED), TensorProto.FLOAT)
+    return Slot(name, dtype, tuple(v for v in siblings if not program.is_constant(v)), formal)
 
 
 def _take(step: Step, program: Program, inputs: Mapping[str, Input], variables: Mapping[str, Any]) -> bool:
@@ -148,29 +190,99 @@ def run(program: Program, constants: Mapping[str, Const]) -> Mapping[str, Const]
     """
     if not program.instructions:
         return {**program.known, **constants}
-    if any(isinstance(c.data, Deferred) for c in constants.values()):
-        env = {**program.known, **constants}
-        for step, attributes in program.instructions:
-            env[step.outputs[0]] = evaluate(step.op_type, [env[v] if v else None for v in step.inputs], attributes)
-        return env
-    if not program.calls:
-        program.link()
-    arrays: dict[str, Array] = {**program.arrays, **{name: c.data for name, c in constants.items()}}  # type: ignore[dict-item]
-    try:
-        for function, inputs, output, attributes in program.calls:
-            arrays[output] = function([arrays[v] if v else None for v in inputs], attributes)
-    except (ValueError, IndexError, TypeError) as e:
-        raise Undecided(f"the rewrite can't be computed: {e}") from None
-    out = {**program.known, **constants}
-    for name, dtype, source in program.wanted:
-        out[name] = Const(arrays[name], dtype, constants[source].source if source in constants else "")
-    return out
+    if program.calls is not None and not any(isinstance(c.data, Deferred) for c in constants.values()):
+        return program.calls.run(constants)
+    env = {**program.known, **constants}
+    for step, attributes in program.instructions:
+        env[step.outputs[0]] = evaluate(step.op_type, [env[v] if v else None for v in step.inputs], attributes)
+    if program.calls is None and not any(isinstance(c.data, Deferred) for c in env.values()):
+        program.calls = link(program, constants, env)
+    return env
 
 
-def _cast(inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Array:
-    """Cast among calls: what it is cast from does not matter to the values."""
-    return evaluate("Cast", [Const(inputs[0], UNTYPED)], attributes).array()
+@dataclass(frozen=True)
+class Calls:
+    """A program whose instructions became plain numpy calls, by what its first run showed of the shapes."""
+
+    calls: tuple[Call, ...]
+    arrays: Mapping[str, Array]  # what is known beforehand
+    known: Mapping[str, Const]
+    results: tuple[tuple[str, str, int, str], ...]  # name, that of its array, element type, the input it comes from
+
+    def run(self, constants: Mapping[str, Const]) -> Mapping[str, Const]:
+        """The constants that are needed beyond the program, for inputs in memory."""
+        arrays: dict[str, Any] = {**self.arrays}
+        for name, c in constants.items():
+            arrays[name] = c.data
+        for function, inputs, output in self.calls:
+            arrays[output] = function(*[arrays[v] for v in inputs])
+        out = {**self.known, **constants}
+        for name, array, dtype, source in self.results:
+            out[name] = Const(np.asarray(arrays[array]), dtype, constants[source].source if source else "")
+        return out
+
+
+UNARY: Mapping[str, Callable[[Any], Any]] = {"Abs": np.abs, "Neg": np.negative, "Sqrt": np.sqrt}
+
+
+def link(program: Program, constants: Mapping[str, Const], env: Mapping[str, Const]) -> Calls:
+    """The program as plain calls; ``env`` is what it gave for ``constants``.
+
+    Shapes follow from the inputs' shapes, for which the program was made, as long as nothing is shaped by weights' values:
+    ``fixed`` has the floats of which that is so. What else there is goes through ``evaluate`` each time.
+    """
+    fixed = {name for name, c in (*constants.items(), *program.known.items()) if c.is_float}
+    calls: list[Call] = []
+    same: dict[str, str] = {}  # values that are another's array
+    for step, attributes in program.instructions:
+        op, output, inputs = step.op_type, step.outputs[0], step.inputs
+        shape = env[output].shape
+        names = tuple(same.get(v, v) for v in inputs)
+        arranges = op in RESHAPES or op == "Expand"
+        if arranges and inputs[0] in fixed and all(not v or v in program.known for v in inputs[1:]):
+            fixed.add(output)
+            if shape == env[inputs[0]].shape:
+                same[output] = names[0]
+            else:
+                calls.append((_expanded(shape) if op == "Expand" else _reshaped(shape), names[:1], output))
+        elif op in ARITHMETIC and fixed.issuperset(inputs):
+            fixed.add(output)
+            calls.append((ARITHMETIC[op], names, output))
+        elif op in UNARY and fixed.issuperset(inputs):
+            fixed.add(output)
+            calls.append((UNARY[op], names, output))
+        else:
+            types = [env[v].dtype if v else None for v in inputs]
+            calls.append((_evaluated(op, types, attributes), names, output))
+    read = {v for s in program.steps for v in s.inputs} | set(program.conditions) | set(program.outputs)
+    made = [s.outputs[0] for s, _ in program.instructions if s.outputs[0] in read]
+    origins = {v: program.types[v][1] for v in made}
+    return Calls(
+        tuple(calls),
+        {"": None, **{name: c.array() for name, c in program.known.items()}},  # type: ignore[dict-item]
+        {name: c for name, c in program.known.items() if name in read},
+        tuple((v, same.get(v, v), program.types[v][0], origins[v] if origins[v] in constants else "") for v in made),
+    )
+
+
+def _reshaped(shape: tuple[int, ...]) -> Callable[[Array], Array]:
+    return lambda x: x.reshape(shape)
+
+
+def _expanded(shape: tuple[int, ...]) -> Callable[[Array], Array]:
+    return lambda x: np.broadcast_to(x, shape)
+
+
+def _evaluated(op: str, types: Sequence[int | None], attributes: Mapping[str, Any]) -> Callable[..., Array]:
+    return lambda *arrays: evaluate(
+        op, [None if t is None else Const(np.asarray(a), t) for a, t in zip(arrays, types, strict=True)], attributes
+    ).array()
 
 
 NEUTRAL_INPUT = Const(np.zeros(()), UNTYPED)
 """An optional input that the model leaves out: no bias is a bias of zero."""
+
+
+def sentence(condition: str) -> str:
+    """A condition's name as words."""
+    return condition.removeprefix(WHERE).replace("_", " ")

@@ -20,13 +20,15 @@ from fuser.engine.constant import FREEZE, UNTYPED, Const
 from fuser.engine.match import Match, Mismatch, match, plain
 from fuser.engine.node import Node, Origin, str_name
 from fuser.engine.operators import Undecided
-from fuser.engine.program import NEUTRAL_INPUT, Input, Program, compile_program, run
-from fuser.engine.schema import input_name, is_default, same_type_as
+from fuser.engine.program import NEUTRAL_INPUT, Input, Program, Slot, compile_program, run, sentence
+from fuser.engine.schema import input_name, is_default
 
 if TYPE_CHECKING:
     from fuser.engine.graph import Graph
 
 LARGEST = {TensorProto.FLOAT16: 65504.0, TensorProto.FLOAT: float(np.finfo(np.float32).max)}
+SAFE = {UNTYPED: np.inf, TensorProto.DOUBLE: np.inf, **{t: (0.99 * x) ** 2 for t, x in LARGEST.items()}}
+"""A tensor whose squares add up to less is finite in the type."""
 
 
 class Declined(Exception):  # noqa: N818  (a fact about the model, not an error)
@@ -174,13 +176,13 @@ class _Plan:
             self._decline("{}", e)
         for name in program.conditions:
             if not np.all(self.env[name].array()):
-                self._decline("it does not hold that {}", name.replace("_", " "))
+                self._decline("it does not hold that {}", sentence(name))
         plan = Plan()
-        for k, step in enumerate(program.steps):
+        for k, (step, slots) in enumerate(zip(program.steps, program.slots, strict=True)):
             if step.kind == ("", "Identity") and self._alias(step, plan):
                 continue
-            plan.nodes.append(self._node(step, k, plan))
-        for o, value in zip(self.rule.outputs, self.rule.pattern.outputs, strict=True):
+            plan.nodes.append(self._node(step, slots, k, plan))
+        for o, value in self.rule.output_of.items():
             if o in self.env:
                 plan.constants[self.match.values[value]] = self._typed(self.env[o], self.env[o].dtype, o)
         self._inherit(plan)
@@ -189,10 +191,10 @@ class _Plan:
     def _program(self) -> tuple[Program, dict[str, Const]]:
         """The rule's arithmetic for what this match binds, and the constants among that."""
         constants: dict[str, Const] = {}
-        rule, graph = self.rule, self.graph
-        key: list[Hashable] = []
+        rule, graph, values = self.rule, self.graph, self.match.values
+        key: list[Hashable] = [graph.opset()]
         for name in rule.arithmetic_inputs:
-            value = self.match.values[name]
+            value = values[name]
             const = graph.constant(value) if value else NEUTRAL_INPUT
             if const is not None and not const.is_partial:
                 constants[name] = const
@@ -202,10 +204,10 @@ class _Plan:
         key += [_hashable(plain(self.match.variables.get(v))) for v in rule.arithmetic_variables]
         found = rule.programs.get(tuple(key))
         if found is None:
-            pairs = zip(rule.arithmetic_inputs, key[::2], key[1::2], strict=False)
+            pairs = zip(rule.arithmetic_inputs, key[1::2], key[2::2], strict=False)
             inputs = {n: Input(d is not None, cast("int", d or 0), cast("tuple[int, ...] | None", s)) for n, d, s in pairs}
             variables = {v: plain(self.match.variables.get(v)) for v in rule.arithmetic_variables}
-            found = rule.programs[tuple(key)] = compile_program(rule, inputs, variables)
+            found = rule.programs[tuple(key)] = compile_program(rule, inputs, variables, graph.opset())
         return found, constants
 
     def _refuse(self, program: Program) -> NoReturn:
@@ -229,33 +231,26 @@ class _Plan:
 
     # ---- nodes
 
-    def _node(self, step: Step, k: int, plan: Plan) -> Node:
-        match, root = self.match, self.match.root
-        same = match.nodes.get(step.label)
+    def _node(self, step: Step, slots: Sequence[Slot | None], k: int, plan: Plan) -> Node:
+        match, root, fresh = self.match, self.match.root, self.graph.context.fresh
         inputs: list[str] = []
-        for i, name in enumerate(step.inputs):
-            if name in self.env:
-                const = self._typed(self.env[name], self._type_for(step, i), f"{step.op_type} {self._formal(step, i)}")
-                wish = const.source or f"{str_name(root) or 'value'}_{name}"
-                made = self.graph.context.fresh(wish)
+        for name, slot in zip(step.inputs, slots, strict=True):
+            if slot is not None:
+                const = self._typed(self.env[name], self._type_for(slot), f"{step.op_type} {slot.formal}")
+                made = fresh(const.source or f"{str_name(root) or 'value'}_{name}")
                 plan.constants[made] = const
                 inputs.append(made)
-            elif name == "":
-                inputs.append("")
             else:
-                value = self.sources.get(name, match.values.get(name))
-                assert value is not None, f"{self.rule.id}: {name} has no value"
-                inputs.append(value)
+                inputs.append(self._source(name) if name else "")
         while inputs and not inputs[-1]:
             inputs.pop()
         outputs = []
         for o in step.outputs:
-            if o in self.rule.outputs:
-                value = match.values[self.rule.pattern.outputs[self.rule.outputs.index(o)]]
-            else:
-                value = self.graph.context.fresh(f"{root.outputs[0]}_{o}") if o else ""
-            self.sources[o] = value
-            outputs.append(value)
+            value = self.rule.output_of.get(o)
+            name = match.values[value] if value is not None else fresh(f"{root.outputs[0]}_{o}") if o else ""
+            self.sources[o] = name
+            outputs.append(name)
+        same = match.nodes.get(step.label)
         if same is not None:
             name = same.name
         else:
@@ -264,38 +259,27 @@ class _Plan:
         node.label = step.label
         return node
 
+    def _source(self, name: str) -> str:
+        """What the graph calls a value of the rewrite that is no constant."""
+        value = self.sources.get(name) or self.match.values.get(name)
+        assert value is not None, f"{self.rule.id}: {name} has no value"
+        return value
+
     def _attributes(self, step: Step) -> dict[str, AttributeProto]:
         out = dict(step.literals)
         for attribute, variable in step.references.items():
             value = self.match.variables.get(variable)
-            if value is None or (isinstance(value, AttributeProto) and is_default(value) and value.name == attribute):
-                continue
-            out[attribute] = _named(attribute, value)
+            if value is not None and not (isinstance(value, AttributeProto) and is_default(value, attribute)):
+                out[attribute] = _named(attribute, value)
         return out
 
-    def _formal(self, step: Step, i: int) -> str:
-        if step.domain:
-            return step.inputs[i]
-        return input_name(step.op_type, "", self.graph.opset(), i)
-
-    def _type_for(self, step: Step, i: int) -> int:
+    def _type_for(self, slot: Slot) -> int:
         """The element type for a constant input: that of the inputs it must agree with, those that run first."""
-        if step.kind == INTERNAL:
-            return UNTYPED
-        own = self.env[step.inputs[i]].dtype
-        if own != UNTYPED and own not in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE):
-            return own
-        others = range(len(step.inputs)) if step.domain else same_type_as(step.op_type, "", self.graph.opset(), i)
-        consts = [own]
-        for j in others:
-            name = step.inputs[j] if j != i and j < len(step.inputs) else ""
-            if name in self.env:
-                consts.append(self.env[name].dtype)
-            elif name:
-                known = self.graph.dtype(self.sources.get(name) or self.match.values.get(name, ""))
-                if known:
-                    return known
-        return next((d for d in consts if d != UNTYPED), TensorProto.FLOAT)
+        for name in slot.like:
+            known = self.graph.dtype(self._source(name))
+            if known:
+                return known
+        return slot.dtype
 
     def _typed(self, const: Const, dtype: int, what: str) -> Const:
         """The constant in the type it will be written in, if it fits."""
@@ -309,6 +293,8 @@ class _Plan:
     def _not_finite(self, const: Const, dtype: int) -> str:
         """What is wrong with a folded constant: not finite where what went in was, or out of the type's range."""
         if isinstance(const.data, np.ndarray):
+            if np.vdot(const.data, const.data) < SAFE.get(dtype, 0.0):
+                return ""
             rounded = const.data if dtype == UNTYPED else const.native()
             if np.isfinite(rounded).all():
                 return ""
@@ -335,7 +321,7 @@ class _Plan:
         source = self.match.values.get(step.inputs[0], "")
         if step.outputs[0] not in self.rule.outputs or not source:
             return False
-        target = self.match.values[self.rule.pattern.outputs[self.rule.outputs.index(step.outputs[0])]]
+        target = self.match.values[self.rule.output_of[step.outputs[0]]]
         readers = list(self.graph.readers_of(target))
         if target in self.graph.outputs or any(target not in r.inputs for r in readers):
             return False
@@ -348,13 +334,11 @@ class _Plan:
         """New nodes inherit the origin of the matched node of the same label; the last one gets what is left."""
         left = dict(self.match.nodes)
         for node in plan.nodes:
-            same = left.pop(node.label, None)
             node.parts = self.match.nodes
-            node.origin = (same.origin if same is not None else Origin()) + Origin((), (self.rule.id,))
-        if plan.nodes:
-            last = plan.nodes[-1]
-            for node in left.values():
-                last.origin += node.origin
+            same = left.pop(node.label, None)
+            before = [] if same is None else [same.origin]
+            after = [n.origin for n in left.values()] if node is plan.nodes[-1] else []
+            node.origin = Origin.joined(*before, Origin((), (self.rule.id,)), *after)
 
     def _decline(self, fact: str, *parts: Any) -> NoReturn:
         root = self.rule.pattern.root.label
