@@ -116,17 +116,18 @@ class Graph:
 
     def count_reads(self, node: Node, values: Iterable[str], by: int) -> None:
         """Note that ``node`` reads the values once more (``by`` 1) or once less (-1)."""
+        local, all_readers = self.local, self.readers
         for v in values:
-            if not v:
-                continue
-            if v in self.local:
-                readers = self.readers.setdefault(v, {})
+            if v in local:
+                readers = all_readers.get(v)
+                if readers is None:
+                    readers = all_readers[v] = {}
                 left = readers.get(node, 0) + by
                 if left > 0:
                     readers[node] = left
                 else:
                     readers.pop(node, None)
-            elif self.parent is not None and self.owner is not None:
+            elif v and self.parent is not None and self.owner is not None:
                 self.parent.count_reads(self.owner, (v,), by)
 
     # ---- asking

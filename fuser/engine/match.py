@@ -16,8 +16,9 @@ from onnx import AttributeProto
 from fuser.engine.compiled import PatternNode
 from fuser.engine.constant import Const
 from fuser.engine.evaluate import python_value
+from fuser.engine.meaning import MUST_BE, Meaning, meaning_of
 from fuser.engine.node import Node, str_name
-from fuser.engine.schema import ELEMENTWISE, disagreement, input_name, only_in_model, schema_defaults
+from fuser.engine.schema import ELEMENTWISE, input_name
 
 if TYPE_CHECKING:
     from fuser.engine.compiled import CompiledRule
@@ -34,14 +35,9 @@ NEUTRAL: Mapping[tuple[str, int], float] = {
 }
 """What an optional input that is left out stands for: no bias, no training."""
 
-WITHOUT_EFFECT = frozenset({("BatchNormalization", "momentum"), ("Dropout", "ratio"), ("Dropout", "seed")})
-"""Attributes that say nothing in inference."""
 INPUTS_WITHOUT_EFFECT = frozenset({("Dropout", 1)})
 ONE_OUTPUT = frozenset({"BatchNormalization"})
 """Further outputs, even when nobody reads them, change what these compute."""
-MUST_BE = {"is_test": 1}
-"""Attributes of opset 6 whose default says training; patterns mean inference."""
-
 
 @dataclass(frozen=True)
 class Mismatch:
@@ -117,11 +113,11 @@ def _node(at: Match, want: PatternNode, node: Node, rest: Goals) -> Match | Mism
     if node.kind != want.kind:
         return _fail(at, want.label, node, "is {}, the pattern needs {}", node.op_type, want.kind[1])
     graph, pattern = at.graph, at.rule.pattern
-    op, model_opset = node.op_type, graph.opset(node.kind[0])
-    other = disagreement(op, node.kind[0], pattern.opset, model_opset)
-    if other:
-        return _fail(at, want.label, node, "{}", other)
-    wrong = _attributes(at, want, node, model_opset)
+    op = node.op_type
+    meaning = meaning_of(want, pattern.opset, graph.opset(node.kind[0]))
+    if meaning.wrong:
+        return _fail(at, want.label, node, "{}", meaning.wrong)
+    wrong = _attributes(at, want, node, meaning)
     if wrong is not None:
         return wrong
     if len(node.outputs) > len(want.outputs):
@@ -133,12 +129,13 @@ def _node(at: Match, want: PatternNode, node: Node, rest: Goals) -> Match | Mism
                     sum(bool(o) for o in node.outputs), len(want.outputs),
                 )  # fmt: skip
     at.nodes[want.label] = node
-    best: Match | Mismatch | None = None
-    for order in want.orders:
-        goals = rest
+    if len(node.inputs) > len(want.inputs):
         wrong = _arity(at, want, node)
         if wrong is not None:
             return wrong
+    best: Match | Mismatch | None = None
+    for order in want.orders:
+        goals = rest
         for k in reversed(range(len(want.inputs))):
             source = order[k]
             value = node.inputs[source] if source < len(node.inputs) else ""
@@ -166,30 +163,32 @@ def _arity(at: Match, want: PatternNode, node: Node) -> Mismatch | None:
     return None
 
 
-def _attributes(at: Match, want: PatternNode, node: Node, model_opset: int) -> Mismatch | None:
-    graph = at.graph
-    given = node.explicit_attributes()
-    op, domain = node.kind[1], node.kind[0]
-    for name in want.literals:
-        there = graph.attribute(node, name)
+def _attributes(at: Match, want: PatternNode, node: Node, meaning: Meaning) -> Mismatch | None:
+    given, defaults = node.explicit_attributes(), meaning.defaults
+    for name, wanted in meaning.literals:
+        there = given[name] if name in given else defaults.get(name)
         value = None if there is None or there.ref_attr_name else python_value(there)
         if there is not None and there.ref_attr_name:
             return _fail(at, want.label, node, "{} is the function's attribute {!r}, the pattern needs {}",
-                         name, there.ref_attr_name, want.literal_values[name])  # fmt: skip
-        if value != want.literal_values[name]:
+                         name, there.ref_attr_name, wanted)  # fmt: skip
+        if value != wanted:
             return _fail(at, want.label, node, "{} is {}, the pattern needs {}",
-                         name, "absent" if value is None else value, want.literal_values[name])  # fmt: skip
-    for name, variable in want.references.items():
-        wrong = _bind_variable(at, want, node, variable, graph.attribute(node, name))
+                         name, "absent" if value is None else value, wanted)  # fmt: skip
+    variables = at.variables
+    for name, variable in meaning.references:
+        there = given[name] if name in given else defaults.get(name)
+        if variable not in variables:
+            variables[variable] = there
+            continue
+        wrong = _bind_variable(at, want, node, variable, there)
         if wrong is not None:
             return wrong
-    defaults = schema_defaults(op, model_opset, domain)
-    later = only_in_model(op, at.rule.pattern.opset, model_opset) if not domain else frozenset()
-    for name in (*given, *(later & MUST_BE.keys())) if later else given:
-        if name in want.literals or name in want.references or (op, name) in WITHOUT_EFFECT:
+    settled = meaning.settled
+    for name in (*given, *meaning.asked) if meaning.asked else given:
+        if name in settled:
             continue
         needed = MUST_BE.get(name)
-        there, default = graph.attribute(node, name), defaults.get(name)
+        there, default = given[name] if name in given else defaults.get(name), defaults.get(name)
         value = None if there is None or there.ref_attr_name else python_value(there)
         wanted = needed if needed is not None else None if default is None else python_value(default)
         if value != wanted or (there is not None and there.ref_attr_name):
@@ -233,6 +232,9 @@ def _solve(at: Match, goals: Goals) -> Match | Mismatch:
                              value, at.values[name])  # fmt: skip
             continue
         if name in pattern.inputs:
+            if value and name not in pattern.types:
+                at.values[name] = value
+                continue
             wrong = _bind_input(at, want, name, value, index)
             if wrong is not None:
                 return wrong
@@ -317,11 +319,14 @@ def _fits(at: Match, const: Const, node: Node, value: str) -> bool:
 
 def _settle(found: Match) -> Mismatch | None:
     """What is wrong with a match as a whole: every value inside has all its readers inside and is no output of the graph."""
-    graph, pattern = found.graph, found.rule.pattern
-    outside = {found.values.get(o) for o in pattern.outputs} | {o for o in found.root.outputs if o}
-    inside = set(found.nodes.values())
+    graph, pattern, root = found.graph, found.rule.pattern, found.root
+    found.values[pattern.outputs[0]] = root.outputs[0]
+    if len(found.nodes) == 1:
+        return None
+    outside = {found.values.get(o) for o in pattern.outputs}
+    inside = found.nodes.values()
     for label, node in found.nodes.items():
-        for value in node.outputs:
+        for value in node.outputs if node is not root else ():
             if not value or value in outside:
                 continue
             if value in graph.outputs:
@@ -330,5 +335,4 @@ def _settle(found: Match) -> Mismatch | None:
                 if reader not in inside:
                     return _fail(found, label, node, "its output {!r} is also read by {} {!r}; the pattern needs no other reader",
                                  value, reader.op_type, str_name(reader))  # fmt: skip
-    found.values[pattern.outputs[0]] = found.root.outputs[0]
     return None

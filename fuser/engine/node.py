@@ -25,11 +25,15 @@ class Origin:
     nodes: tuple[Node, ...] = ()
     rules: tuple[str, ...] = ()
 
+    @classmethod
+    def joined(cls, *origins: Origin) -> Origin:
+        """All of them, in order, each node and each rule once."""
+        nodes = dict.fromkeys(n for o in origins for n in o.nodes)
+        return cls(tuple(nodes), tuple(dict.fromkeys(r for o in origins for r in o.rules)))
+
     def __add__(self, other: Origin) -> Origin:
         """Both origins, in order, each node and each rule once."""
-        return Origin(
-            tuple(dict.fromkeys(self.nodes + other.nodes)), tuple(dict.fromkeys(self.rules + other.rules))
-        )
+        return Origin.joined(self, other)
 
 
 class Node:

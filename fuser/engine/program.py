@@ -190,14 +190,16 @@ def run(program: Program, constants: Mapping[str, Const]) -> Mapping[str, Const]
     """
     if not program.instructions:
         return {**program.known, **constants}
-    if program.calls is not None and not any(isinstance(c.data, Deferred) for c in constants.values()):
+    deferred = any(isinstance(c.data, Deferred) for c in constants.values())
+    if program.calls is not None and not deferred:
         return program.calls.run(constants)
     env = {**program.known, **constants}
     for step, attributes in program.instructions:
         env[step.outputs[0]] = evaluate(step.op_type, [env[v] if v else None for v in step.inputs], attributes)
-    if program.calls is None and not any(isinstance(c.data, Deferred) for c in env.values()):
-        program.calls = link(program, constants, env)
-    return env
+    if deferred:
+        return env
+    program.calls = link(program, constants, env)
+    return program.calls.run(constants)
 
 
 @dataclass(frozen=True)

@@ -38,16 +38,16 @@ def schema_defaults(op_type: str, opset: int, domain: str = "") -> Mapping[str, 
     if found is None:
         return {}
     defaults = {n: a.default_value for n, a in found.attributes.items() if a.default_value.type}
-    _DEFAULTS.update(map(id, defaults.values()))
+    _DEFAULTS.update((id(a), n) for n, a in defaults.items())
     return defaults
 
 
-_DEFAULTS: set[int] = set()  # identities; the cache above keeps what they name alive
+_DEFAULTS: dict[int, str] = {}  # names by identity; the cache above keeps the attributes alive
 
 
-def is_default(attribute: AttributeProto) -> bool:
-    """Whether the attribute came from the operator's schema rather than from a node."""
-    return id(attribute) in _DEFAULTS
+def is_default(attribute: AttributeProto, name: str) -> bool:
+    """Whether the attribute came, under this name, from an operator's schema rather than from a node."""
+    return _DEFAULTS.get(id(attribute)) == name
 
 
 @cache
