@@ -1,4 +1,4 @@
-"""The generated parser plugin: it compiles without a warning and builds what the fused operator stands for."""
+"""The generated parser plugin: it compiles without a warning and builds what the operator stands for."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ HERE = Path(__file__).parent
 INCLUDE = HERE / "include"
 GXX = shutil.which("g++") or ""
 needs_compiler = pytest.mark.skipif(not GXX, reason="there is no g++")
-KNOWN = "Data Const Conv2D Conv3D Conv2DTranspose Conv3DTranspose MatMulV2 Muls Add LeakyRelu Relu "
-    "Unsqueeze Squeeze"
+KNOWN = (
+    "Data Const Conv2D Conv3D Conv2DTranspose Conv3DTranspose "
+    "MatMulV2 Muls Add LeakyRelu Relu Unsqueeze Squeeze"
+)
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
 
 DEFINITIONS = """
@@ -307,7 +309,8 @@ def test_install_script(tmp_path: Path) -> None:
     shutil.copytree(INCLUDE, toolkit / "include")
     plugin.mkdir()
     write(plugin, functions()[:1])
-    environment = {**os.environ, "ASCEND_OPP_PATH": str(opp), "ASCEND_TOOLKIT_HOME": str(toolkit), "CXXFLAGS": "-O0"}
+    paths = {"ASCEND_OPP_PATH": str(opp), "ASCEND_TOOLKIT_HOME": str(toolkit)}
+    environment = {**os.environ, **paths, "CXXFLAGS": "-O0"}
     for _ in range(2):
         subprocess.run(["sh", plugin / "install.sh"], env=environment, check=True, capture_output=True)
     assert (opp / "vendors/onnx_fuser/framework/onnx/libcust_onnx_parsers.so").stat().st_size > 0
