@@ -236,6 +236,16 @@ RULES: dict[str, tuple[Callable[[], ModelProto], str, str | None, str, str]] = {
         "n",
     ),
     "hole in an expanded operator": (unnamed_hole, "empty-input", "E19999", "warning", "n"),
+    "output without a name": (
+        lambda: one(
+            '[n] "", h = LSTM <hidden_size = 1> (x, k, k)  [m] y = Clip (h, "", s)',
+            extra="float[1] k = {1}, float s = {1}",
+        ),
+        "empty-output",
+        None,
+        "warning",
+        "n",
+    ),
     "unknown chip": (block, "soc-version", "E10054", "error", ""),
     "BatchNormalization on A2": (block, "batchnorm-not-folded", None, "note", "bn"),
 }

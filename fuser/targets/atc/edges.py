@@ -55,6 +55,7 @@ def check_edges(scope: Scope) -> Iterator[Finding]:
                 )
         if "" in node.input:
             yield from _holes(node, name)
+    yield from _unnamed_outputs(scope)
     for output in graph.output:
         if output.name not in visible:
             yield Finding(
@@ -65,6 +66,20 @@ def check_edges(scope: Scope) -> Iterator[Finding]:
                 "check how the model was cut",
                 "dangling-output",
             )
+
+
+def _unnamed_outputs(scope: Scope) -> Iterator[Finding]:
+    nodes = scope.graph.node
+    unused = next((name for node, name in zip(nodes, scope.names, strict=True) if "" in node.output), None)
+    if unused is not None and any("" in node.input for node in nodes):
+        yield Finding(
+            None,
+            "warning",
+            unused,
+            "an output has no name, and elsewhere an input has none; ATC may take them for one value",
+            "name the output; `onnx-fuser optimize --target atc` drops empty names at the end",
+            "empty-output",
+        )
 
 
 def _produced_before(scope: Scope) -> dict[str, str]:
