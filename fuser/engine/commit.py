@@ -208,7 +208,7 @@ def _proto(node: Node, graph: Graph, names: dict[str, str]) -> NodeProto:
         name=node.name,
         input=[names.get(v, v) for v in node.inputs],
         output=node.outputs,
-        attribute=[a for _, a in sorted((node.attributes or {}).items())],
+        attribute=[a for _, a in sorted(node.attributes.items())],
     )
     carried: dict[str, str] = {}
     docs: dict[str, None] = {}

@@ -130,7 +130,7 @@ def from_tensor(graph: Graph, tensor: TensorProto, source: str = "") -> Const | 
 
 def from_node(graph: Graph, node: Node) -> Const | str:
     """What a Constant node holds."""
-    for name, a in node.explicit_attributes().items():
+    for name, a in node.attributes.items():
         if a.ref_attr_name:
             return f"is the function's attribute {a.ref_attr_name!r}"
         if name == "value" and a.type == AttributeProto.TENSOR:

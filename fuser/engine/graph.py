@@ -73,21 +73,24 @@ class Graph:
         names.update(self.inputs, self.outputs, self.initializers)
         held: dict[Node, list[tuple[str, GraphProto]]] = {}
         for i, p in enumerate(protos):
-            inputs, outputs = list(p.input), list(p.output)
-            node = Node((domain_of(p.domain), p.op_type), inputs, outputs, (i,), name=p.name, proto=p)
+            outputs, name = list(p.output), p.name
+            attributes = {a.name: a for a in p.attribute}
+            node = Node(
+                (domain_of(p.domain), p.op_type), list(p.input), outputs, (i,), name=name, proto=p, attributes=attributes
+            )
             self.nodes.append(node)
             for o in outputs:
                 if o:
                     self.producer[o] = node
-                    self.local.add(o)
             names.update(outputs)
-            if p.name:
-                self.context.node_names.add(p.name)
-            for a in p.attribute:
+            if name:
+                self.context.node_names.add(name)
+            for a in attributes.values():
                 if a.type == GRAPH:
                     held.setdefault(node, []).append((a.name, a.g))
                 elif a.type == GRAPHS:
                     held.setdefault(node, []).extend((f"{a.name}[{k}]", g) for k, g in enumerate(a.graphs))
+        self.local.update(self.producer)
         self._free = {node: [n for _, g in gs for n in free_names(g)] for node, gs in held.items()}
         self._mark_live()
         for node in self.nodes:
@@ -158,7 +161,7 @@ class Graph:
 
     def attribute(self, node: Node, name: str) -> AttributeProto | None:
         """The node's effective attribute: what it gives, else its operator's default; None where there is neither."""
-        given = node.explicit_attributes().get(name)
+        given = node.attributes.get(name)
         if given is not None:
             return given
         return schema_defaults(node.op_type, self.opset(node.kind[0]), node.kind[0]).get(name)

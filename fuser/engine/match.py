@@ -164,7 +164,7 @@ def _arity(at: Match, want: PatternNode, node: Node) -> Mismatch | None:
 
 
 def _attributes(at: Match, want: PatternNode, node: Node, meaning: Meaning) -> Mismatch | None:
-    given, defaults = node.explicit_attributes(), meaning.defaults
+    given, defaults = node.attributes, meaning.defaults
     for name, wanted in meaning.literals:
         there = given[name] if name in given else defaults.get(name)
         value = None if there is None or there.ref_attr_name else python_value(there)

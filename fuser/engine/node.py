@@ -41,7 +41,8 @@ class Node:
 
     ``order`` sorts nodes topologically: the model's node *i* is ``(i,)``, what replaces it ``(i, 0)``, ``(i, 1)`` …
     ``label`` is its label in the rewrite that made it, ``parts`` the nodes of that match by label.
-    ``proto`` is the model's message, or None for a node that a rewrite made and that is not written yet.
+    ``attributes`` are those that the node itself gives, by name. ``proto`` is the model's message, or None for a node that
+    a rewrite made and that is not written yet.
     """
 
     __slots__ = ("attributes", "inputs", "kind", "label", "live", "name", "order", "origin",
@@ -54,9 +55,9 @@ class Node:
         outputs: list[str],
         order: tuple[int, ...],
         *,
+        attributes: Mapping[str, AttributeProto],
         name: str = "",
         proto: NodeProto | None = None,
-        attributes: Mapping[str, AttributeProto] | None = None,
     ) -> None:
         self.kind = kind
         self.inputs = inputs
@@ -64,7 +65,7 @@ class Node:
         self.order = order
         self.name = name
         self.proto = proto
-        self.attributes: Mapping[str, AttributeProto] | None = attributes
+        self.attributes = attributes
         self.live = True
         self.origin = Origin() if proto is None else Origin((self,))
         self.label = ""
@@ -74,13 +75,6 @@ class Node:
     def op_type(self) -> str:
         """The operator's name, without its domain."""
         return self.kind[1]
-
-    def explicit_attributes(self) -> Mapping[str, AttributeProto]:
-        """The attributes that the node itself gives, by name."""
-        if self.attributes is None:
-            assert self.proto is not None
-            self.attributes = {a.name: a for a in self.proto.attribute}
-        return self.attributes
 
     def __repr__(self) -> str:
         return f"{self.op_type} {str_name(self)!r}"

@@ -102,7 +102,7 @@ class Shapes:
 
     def _transpose(self, graph: Graph, node: Node, depth: int) -> Shape | None:
         x = self.shape(graph, node.inputs[0], depth + 1)
-        perm = node.explicit_attributes().get("perm")
+        perm = node.attributes.get("perm")
         if x is None or (perm is not None and (perm.ref_attr_name or sorted(perm.ints) != list(range(len(x))))):
             return None
         return tuple(x[k] for k in perm.ints) if perm is not None else x[::-1]
@@ -126,7 +126,7 @@ class Shapes:
         node = home.producer.get(value)
         if node is not None:
             if node.kind == ("", "Cast"):
-                return node.explicit_attributes()["to"].i
+                return node.attributes["to"].i
             if node.kind == ("", "CastLike"):
                 return self.dtype(home, node.inputs[1], depth + 1)
             if node.kind == ("", "Constant"):
@@ -169,7 +169,7 @@ class Shapes:
 def _spatial(graph: Graph, node: Node, x: Shape, kernel: Shape) -> Shape:
     """floor((x + pads - dilation * (kernel - 1) - 1) / stride) + 1, as the operator Conv says; free where auto_pad decides."""
     n = len(x)
-    given = node.explicit_attributes()
+    given = node.attributes
     auto = given["auto_pad"].s if "auto_pad" in given else b"NOTSET"
     if auto not in (b"NOTSET", b"VALID", b"") or any(a.ref_attr_name for a in given.values()):
         return (FREE,) * n

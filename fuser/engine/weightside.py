@@ -49,8 +49,8 @@ def fold_node(graph: Graph, node: Node, value: str) -> Const | str:
             if found is None and v:
                 return computed_by(node)
             inputs.append(found)
-        attributes = {n: python_value(a) for n, a in node.explicit_attributes().items()}
-        if any(a.ref_attr_name for a in node.explicit_attributes().values()):
+        attributes = {n: python_value(a) for n, a in node.attributes.items()}
+        if any(a.ref_attr_name for a in node.attributes.values()):
             return f"{computed_by(node)} with an attribute of the function"
         return evaluate(node.op_type, inputs, attributes)
     except Undecided as e:
@@ -64,7 +64,7 @@ def shape_of(graph: Graph, node: Node) -> Const | str:
     shape = graph.shape(node.inputs[0])
     if shape is None:
         return f"{computed_by(node)}, and the shape of {node.inputs[0]!r} is not known"
-    given = {n: a.i for n, a in node.explicit_attributes().items()}
+    given = {n: a.i for n, a in node.attributes.items()}
     part = shape[given.get("start", 0) : given.get("end", len(shape))]
     return Const(dims_array(part), TensorProto.INT64)
 

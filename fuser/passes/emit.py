@@ -28,7 +28,7 @@ def expanded(node: Node, definition: FunctionProto, work: Work) -> list[Node]:
     graph = work.graph
     values = dict(zip(definition.output, node.outputs, strict=False))
     values.update(zip(definition.input, [*node.inputs, *[""] * len(definition.input)], strict=False))
-    given = node.explicit_attributes()
+    given = node.attributes
     out: list[Node] = []
     for k, body in enumerate(definition.node):
         part = node.parts.get(body.name)
