@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from onnx import AttributeProto, NodeProto, TensorProto
@@ -20,12 +21,13 @@ _READ: dict[int, Callable[[AttributeProto], Any]] = {
     AttributeProto.STRING: lambda a: a.s.decode("utf-8", "replace"),
     AttributeProto.INTS: lambda a: list(a.ints),
 }
-_LACKING = {"double": TensorProto.DOUBLE, "int64": TensorProto.INT64}
+LACKING = {"double": TensorProto.DOUBLE, "int64": TensorProto.INT64}
 
 
-def checked(op_type: str) -> bool:
-    """Whether there is anything to check about operators of this type."""
-    return op_type in table()["checks"]
+@cache
+def checked(op_type: str, *, types: bool) -> bool:
+    """Whether there is anything to check about an operator; ``types``: in a model with double or int64."""
+    return any(types or "lacks" not in check for check in table()["checks"].get(op_type, ()))
 
 
 def check_node(
@@ -182,7 +184,7 @@ def _explicit(check: Any, seen: _Seen) -> _Said:
 def _lacks(check: Any, seen: _Seen) -> _Said:
     for name in check["lacks"]:
         for i, value in enumerate(seen.node.input):
-            if i in check.get("at", (i,)) and seen.types.get(value) == _LACKING[name]:
+            if i in check.get("at", (i,)) and seen.types.get(value) == LACKING[name]:
                 message = f"has the {name} input {value!r}, which the parser takes and no kernel computes"
                 narrower = "float" if name == "double" else "int32"
                 return "warning", message, f"export with {narrower}", "dtype"

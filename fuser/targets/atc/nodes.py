@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuser.targets.atc.attributes import check_node, checked
+from fuser.targets.atc.attributes import LACKING, check_node, checked
 from fuser.targets.finding import Finding
 
 if TYPE_CHECKING:
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 def check_nodes(scope: Scope, model: ModelProto) -> Iterator[Finding]:
     """Findings about single nodes of one graph."""
     opset = next((entry.version for entry in model.opset_import if entry.domain in {"", "ai.onnx"}), 0)
-    types, shapes = _types(scope), _shapes(scope)
+    shapes = _shapes(scope)
+    types = {name: kind for name, kind in _types(scope).items() if kind in LACKING.values()}
     for node, name in zip(scope.graph.node, scope.names, strict=True):
         if node.domain not in {"", "ai.onnx"}:
             continue
-        if checked(node.op_type):
+        if checked(node.op_type, types=bool(types)):
             yield from check_node(node, name, opset, types, shapes)
         elif node.op_type == "If" and len(node.attribute) != 2:
             yield Finding(
