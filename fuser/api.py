@@ -192,7 +192,7 @@ def check(before: Path | ModelProto, stored: StoredModel, report: Report, option
     started = time.perf_counter()
     sites = tuple(Site(f.graph, f.output, f.inputs, f.op, f.nodes) for f in report.fusions)
     with tempfile.TemporaryDirectory(prefix="onnx-fuser-") as folder:
-        written = save(stored, Path(folder) / "fused.onnx")
+        written = save(stored, Path(folder) / "fused.onnx", digest=False)
         parity = check_parity(
             before, written.path, inputs=options.inputs, draws=options.draws, seed=options.seed,
             tolerance=options.tolerance, shapes=options.shapes, sites=sites, timeout=options.timeout,
@@ -230,7 +230,7 @@ def optimize(
             return report
     progress("writing")
     started = time.perf_counter()
-    written = save(stored, output, force=force)
+    written = save(stored, output, force=force, digest=options.hashes)
     facts = replace(report.model, output=str(written.path), output_sha256=written.sha256)
     return replace(report, model=facts, timing={**report.timing, "write": time.perf_counter() - started})
 

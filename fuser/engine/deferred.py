@@ -7,9 +7,10 @@ it block by block as it streams, so no whole tensor is ever held twice. All arit
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,12 @@ Floats = NDArray[np.float64]
 Binary = Callable[[Any, Any], Any]
 
 
+class Flat(Protocol):
+    """A flat array: a slice of it is an array, which holds until the next is taken."""
+
+    def __getitem__(self, part: slice, /) -> NDArray[Any]: ...
+
+
 @dataclass(frozen=True)
 class FileArray:
     """A flat array that lies in a file. A slice is read when it is asked for, so nothing stays resident."""
@@ -31,11 +38,29 @@ class FileArray:
     range: ByteRange
     dtype: np.dtype[Any]
 
-    def __getitem__(self, part: slice) -> NDArray[Any]:
+    @contextmanager
+    def opened(self) -> Iterator[Flat]:
+        """The array with its file open."""
+        with self.range.opened() as fill:
+            yield OpenArray(fill, self.dtype)
+
+
+class OpenArray:
+    """A FileArray with its file open, and the one buffer that slices are read into."""
+
+    def __init__(self, fill: Callable[[int, memoryview], None], dtype: np.dtype[Any]) -> None:
+        self._fill = fill
+        self._dtype = dtype
+        self._buffer: NDArray[Any] = np.empty(0, dtype)
+
+    def __getitem__(self, part: slice, /) -> NDArray[Any]:
         """Read the elements ``start`` to ``stop``."""
-        size, whole = self.dtype.itemsize, self.range
-        piece = ByteRange(whole.path, whole.offset + part.start * size, (part.stop - part.start) * size, whole.stamp)
-        return np.frombuffer(b"".join(piece.chunks()), self.dtype)
+        count = part.stop - part.start
+        if self._buffer.size < count:
+            self._buffer = np.empty(count, self._dtype)
+        out = self._buffer[:count]
+        self._fill(part.start * self._dtype.itemsize, memoryview(out.view(np.uint8)))
+        return out
 
 
 @dataclass(frozen=True)
@@ -69,32 +94,45 @@ class Deferred:
             self, self.shape, function, operand.reshape((1,) * (rank - operand.ndim) + operand.shape), swapped
         )
 
-    def read(self, start: int, stop: int) -> Floats:
-        """The elements of a flat range, computed in float64."""
+    @contextmanager
+    def opened(self) -> Iterator[Flat]:
+        """What the arithmetic begins with, ready to be read."""
+        if isinstance(self.base, np.ndarray):
+            yield self.base
+        else:
+            with self.base.opened() as flat:
+                yield flat
+
+    def read(self, start: int, stop: int, flat: Flat) -> Floats:
+        """The elements of a flat range, computed in float64; ``flat`` is what ``opened`` gave. The array is the caller's."""
         if self.function is None or self.operand is None:
-            return self._base(start, stop)
+            return self._base(start, stop, flat)
         shape, operand = self.shape, self.operand
         while len(shape) > 1 and shape[0] == 1:
             shape, operand = shape[1:], operand[0]
         row = max(1, prod(shape[1:]))
         first, last = start // row, -(-stop // row)
-        x = self._base(first * row, last * row).reshape((last - first, *shape[1:]))
+        x = self._base(first * row, last * row, flat).reshape((last - first, *shape[1:]))
         y = operand if operand.shape[:1] == (1,) else operand[first:last]
-        out = self.function(y, x) if self.swapped else self.function(x, y)
-        flat: Floats = np.asarray(out, np.float64).reshape(-1)
-        return flat[start - first * row : stop - first * row]
+        operands = (y, x) if self.swapped else (x, y)
+        if isinstance(self.function, np.ufunc):
+            self.function(*operands, out=x)
+        else:
+            x = self.function(*operands)
+        return x.reshape(-1)[start - first * row : stop - first * row]
 
-    def _base(self, start: int, stop: int) -> Floats:
+    def _base(self, start: int, stop: int, flat: Flat) -> Floats:
         if isinstance(self.base, Deferred):
-            return self.base.read(start, stop)
-        return self.base[start:stop].astype(np.float64)
+            return self.base.read(start, stop, flat)
+        return flat[start:stop].astype(np.float64)
 
     def blocks(self) -> Iterator[Floats]:
         """All elements in order, in blocks of whole rows of about ``BLOCK`` elements."""
         row = self._row()
         step = max(1, BLOCK // row) * row
-        for start in range(0, self.size, step):
-            yield self.read(start, min(self.size, start + step))
+        with self.opened() as flat:
+            for start in range(0, self.size, step):
+                yield self.read(start, min(self.size, start + step), flat)
 
     def _row(self) -> int:
         """How many elements the arithmetic is done in at the least, along the chain."""
@@ -110,12 +148,13 @@ class Deferred:
             below = self.base.bound()
         else:
             below = 0.0
-            for start in range(0, self.size, 4 * BLOCK):
-                block = self.base[start : min(self.size, start + 4 * BLOCK)]
-                top, low = float(block.max()), float(block.min())
-                if top != top or low != low:  # noqa: PLR0124  (NaN)
-                    return float("nan")
-                below = max(below, top, -low)
+            with self.opened() as flat:
+                for start in range(0, self.size, 2 * BLOCK):
+                    block = flat[start : min(self.size, start + 2 * BLOCK)]
+                    top, low = float(block.max()), float(block.min())
+                    if top != top or low != low:  # noqa: PLR0124  (NaN)
+                        return float("nan")
+                    below = max(below, top, -low)
         if self.function is None or self.operand is None:
             return below
         magnitude = np.abs(self.operand)
@@ -129,7 +168,8 @@ class Deferred:
 
     def array(self) -> Floats:
         """Everything at once, in float64."""
-        return self.read(0, self.size).reshape(self.shape)
+        with self.opened() as flat:
+            return self.read(0, self.size, flat).reshape(self.shape)
 
 
 @dataclass(frozen=True)

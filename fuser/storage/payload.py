@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import mmap
 import os
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from fuser.errors import ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 # Reads and writes of this size cost no more CPU than sendfile or copy_file_range, and can be hashed.
@@ -71,6 +72,21 @@ class ByteRange:
             yield descriptor
         finally:
             os.close(descriptor)
+
+    @contextmanager
+    def opened(self) -> Iterator[Callable[[int, memoryview], None]]:
+        """Open the file once for many reads: gives a function that fills a buffer with the range's bytes from a place on."""
+        with self._file() as descriptor, io.FileIO(descriptor, closefd=False) as file:
+
+            def fill(start: int, buffer: memoryview) -> None:
+                file.seek(self.offset + start)
+                while buffer:
+                    count = file.readinto(buffer)
+                    if not count:
+                        raise ModelError(f"{self.path}: ends {buffer.nbytes} bytes too early; copy or export it again")
+                    buffer = buffer[count:]
+
+            yield fill
 
     def memory(self) -> memoryview:
         """Map the range, read-only; the mapping lasts as long as the view, or an array made from it."""

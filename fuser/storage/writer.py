@@ -32,10 +32,10 @@ class Written:
     path: Path
     data_paths: tuple[Path, ...]  # external data files
     nbytes: int  # of all files together
-    sha256: str  # hex digest of the model's own file
+    sha256: str  # hex digest of the model's own file, empty where none was asked for
 
 
-def save(model: StoredModel, path: str | Path, *, force: bool = False) -> Written:
+def save(model: StoredModel, path: str | Path, *, force: bool = False, digest: bool = True) -> Written:
     """Write the model to ``path``, and its external data beside it; all of it or nothing.
 
     Every file is written beside its destination under a temporary name and renamed at the end, the model's
@@ -92,9 +92,9 @@ def save(model: StoredModel, path: str | Path, *, force: bool = False) -> Writte
         total = 0
         for file in files:
             total += staging.write(file.path, file.pieces, digest=False)[0]
-        size, digest = staging.write(destination, pieces, digest=True)
+        size, sha256 = staging.write(destination, pieces, digest=digest)
         staging.commit()
-    return Written(path, tuple(file.path for file in files), total + size, digest)
+    return Written(path, tuple(file.path for file in files), total + size, sha256)
 
 
 def _checked(model: StoredModel, path: Path, *, force: bool) -> Path:
