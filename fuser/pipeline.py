@@ -17,6 +17,7 @@ from fuser.engine.context import FUSED, Context
 from fuser.engine.match import Mismatch
 from fuser.engine.node import str_name
 from fuser.engine.rewriter import Rewriter
+from fuser.passes.contradictions import check
 from fuser.passes import PASSES, Rules, Work, fuse, sort_rules
 from fuser.report import Declined, Fusion, Rewrite, RuleCount
 
@@ -81,6 +82,8 @@ def _rewrite(
         Work(graph, sorted_rules, Rewriter(graph), standard=standard, everything=None if about is None else [])
         for graph in context.graphs()
     ]
+    for work in works:
+        check(work.graph)
     seconds["read"] = time.perf_counter() - start
     rewrites: list[Rewrite] = []
     fusions: list[Fusion] = []
