@@ -29,6 +29,7 @@ INTEGERS = frozenset(
 DEFER_FROM = 1 << 16
 """Tensors of more elements are not held as float64 but computed when they are written."""
 
+FLOAT32 = np.dtype("<f4")
 FREEZE = "--freeze-inputs"
 
 
@@ -43,7 +44,7 @@ class Const:
     def __init__(self, data: NDArray[Any] | Deferred, dtype: int, source: str = "") -> None:
         self.data = data
         self.dtype = dtype
-        self.shape: tuple[int, ...] = tuple(data.shape)
+        self.shape: tuple[int, ...] = data.shape
         self.source = source
         self._uniform: Any = self  # not asked yet
         self._native: NDArray[Any] | None = None
@@ -57,6 +58,11 @@ class Const:
     def is_float(self) -> bool:
         """Whether it holds floats, of a type or untyped."""
         return self.dtype == UNTYPED or self.dtype in FLOATS
+
+    @property
+    def is_deferred(self) -> bool:
+        """Whether it is computed when it is written, rather than held in memory."""
+        return isinstance(self.data, Deferred)
 
     @property
     def is_partial(self) -> bool:
@@ -117,9 +123,11 @@ def from_tensor(graph: Graph, tensor: TensorProto, source: str = "") -> Const | 
     if kind not in FLOATS:
         return Const(weights.read(tensor), kind, source)
     shape = tuple(tensor.dims)
-    if kind == TensorProto.FLOAT and not tensor.external_data and len(tensor.raw_data) == 4 * prod(shape):
-        plain = np.frombuffer(tensor.raw_data, "<f4").reshape(shape)  # the usual case, without the detour
-        return Const(plain.astype(np.float64) if plain.size <= DEFER_FROM else Deferred(plain.reshape(-1), shape), kind, source)
+    if kind == TensorProto.FLOAT and not tensor.external_data:
+        raw = tensor.raw_data
+        if len(raw) == 4 * prod(shape) and raw:
+            plain = np.frombuffer(raw, FLOAT32)  # the usual case, without the detour
+            return Const(plain.astype(np.float64).reshape(shape) if plain.size <= DEFER_FROM else Deferred(plain, shape), kind, source)
     if prod(shape) <= DEFER_FROM:
         return Const(weights.read(tensor).astype(np.float64), kind, source)
     payload = weights.payload(tensor)
@@ -148,15 +156,16 @@ def find_constant(graph: Graph, value: str) -> Const | str:
     """The value as a constant, or why it is none (as the end of a sentence that begins with its name)."""
     if not value:
         return "is absent"
-    home = graph.home(value)
-    if home is None:
-        return "is not defined"
-    if home is not graph:
-        return home.constant(value) or home.why_not_constant(value)
-    if value in graph.made_constants:
-        return graph.made_constants[value]
     tensor = graph.initializers.get(value)
-    if tensor is not None:
+    if tensor is None:
+        home = graph.home(value)
+        if home is None:
+            return "is not defined"
+        if home is not graph:
+            return home.constant(value) or home.why_not_constant(value)
+        if value in graph.made_constants:
+            return graph.made_constants[value]
+    else:
         if graph.context.overridable(graph, value):
             return (
                 "is an initializer that is also a graph input, which a caller may override; "

@@ -16,7 +16,6 @@ from onnx import TensorProto
 
 from fuser.engine.compiled import WHERE, INTERNAL, Step, is_evaluated
 from fuser.engine.constant import FLOATS, UNTYPED, Const
-from fuser.engine.deferred import Deferred
 from fuser.engine.evaluate import ARITHMETIC, RESHAPES, evaluate, result_type
 from fuser.engine.operators import OPERATORS, Undecided
 from fuser.engine.schema import input_name, same_type_as
@@ -50,12 +49,12 @@ class Slot:
     name: str
     dtype: int
     like: tuple[str, ...]
-    formal: str  # what the operator calls the input
+    formal: str  # the operator and what it calls the input
 
 
 @dataclass
 class Program:
-    """The arithmetic of one rule for inputs of given shapes.
+    """The arithmetic of one rule for inputs of given types and shapes, in memory or deferred.
 
     ``refused`` is why it can't be; then the rest is of no use. ``known`` holds what needs no weights' values,
     ``instructions`` what does, ``steps`` the nodes that go into the graph.
@@ -126,7 +125,7 @@ def _slot(program: Program, step: Step, i: int, opset: int, given: Collection[st
     name = step.inputs[i]
     if not program.is_constant(name) or name in given:
         return None  # what the match binds goes into the new node by the name it has
-    formal = name if step.domain else input_name(step.op_type, "", opset, i)
+    formal = f"{step.op_type} {name if step.domain else input_name(step.op_type, '', opset, i)}"
     own = program.dtype(name)
     if step.kind == INTERNAL:
         return Slot(name, UNTYPED, (), formal)
@@ -190,13 +189,12 @@ def run(program: Program, constants: Mapping[str, Const]) -> Mapping[str, Const]
     """
     if not program.instructions:
         return {**program.known, **constants}
-    deferred = any(isinstance(c.data, Deferred) for c in constants.values())
-    if program.calls is not None and not deferred:
+    if program.calls is not None:
         return program.calls.run(constants)
     env = {**program.known, **constants}
     for step, attributes in program.instructions:
         env[step.outputs[0]] = evaluate(step.op_type, [env[v] if v else None for v in step.inputs], attributes)
-    if deferred:
+    if any(c.is_deferred for c in constants.values()):
         return env
     program.calls = link(program, constants, env)
     return program.calls.run(constants)

@@ -198,13 +198,13 @@ class _Plan:
             const = graph.constant(value) if value else NEUTRAL_INPUT
             if const is not None and not const.is_partial:
                 constants[name] = const
-                key += (const.dtype, const.shape)
+                key += (const.dtype, const.shape, const.is_deferred)
             else:
-                key += (None, graph.shape(value) if name in rule.shapes_asked else None)
+                key += (None, graph.shape(value) if name in rule.shapes_asked else None, False)
         key += [_hashable(plain(self.match.variables.get(v))) for v in rule.arithmetic_variables]
         found = rule.programs.get(tuple(key))
         if found is None:
-            pairs = zip(rule.arithmetic_inputs, key[1::2], key[2::2], strict=False)
+            pairs = zip(rule.arithmetic_inputs, key[1::3], key[2::3], strict=False)
             inputs = {n: Input(d is not None, cast("int", d or 0), cast("tuple[int, ...] | None", s)) for n, d, s in pairs}
             variables = {v: plain(self.match.variables.get(v)) for v in rule.arithmetic_variables}
             found = rule.programs[tuple(key)] = compile_program(rule, inputs, variables, graph.opset())
@@ -236,7 +236,7 @@ class _Plan:
         inputs: list[str] = []
         for name, slot in zip(step.inputs, slots, strict=True):
             if slot is not None:
-                const = self._typed(self.env[name], self._type_for(slot), f"{step.op_type} {slot.formal}")
+                const = self._typed(self.env[name], self._type_for(slot), slot.formal)
                 made = fresh(const.source or f"{str_name(root) or 'value'}_{name}")
                 plan.constants[made] = const
                 inputs.append(made)

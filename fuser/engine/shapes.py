@@ -173,15 +173,13 @@ def _spatial(graph: Graph, node: Node, x: Shape, kernel: Shape) -> Shape:
     auto = given["auto_pad"].s if "auto_pad" in given else b"NOTSET"
     if auto not in (b"NOTSET", b"VALID", b"") or any(a.ref_attr_name for a in given.values()):
         return (FREE,) * n
-    strides = given["strides"].ints if "strides" in given else [1] * n
-    dilations = given["dilations"].ints if "dilations" in given else [1] * n
-    pads = given["pads"].ints if "pads" in given and auto != b"VALID" else [0] * 2 * n
+    strides = list(given["strides"].ints) if "strides" in given else [1] * n
+    dilations = list(given["dilations"].ints) if "dilations" in given else [1] * n
+    pads = list(given["pads"].ints) if "pads" in given and auto != b"VALID" else [0] * 2 * n
     if len(strides) != n or len(dilations) != n or len(pads) != 2 * n:
         return (FREE,) * n
-    return tuple(
-        (x[i] + pads[i] + pads[n + i] - dilations[i] * (kernel[i] - 1) - 1) // strides[i] + 1 if x[i] >= 0 and strides[i] else FREE
-        for i in range(n)
-    )
+    sizes = zip(x, pads[:n], pads[n:], dilations, kernel, strides, strict=True)
+    return tuple([(d + a + b - e * (k - 1) - 1) // s + 1 if d >= 0 and s else FREE for d, a, b, e, k, s in sizes])
 
 
 def _stated_types(proto: GraphProto | FunctionProto) -> dict[str, TypeProto]:
