@@ -83,6 +83,12 @@ class Worker:
         header, _ = self._ask({"do": "signs"}, feeds)
         return dict(header["negatives"])
 
+    def peak(self, path: Path, feeds: Mapping[str, Array]) -> int | None:
+        """Most bytes onnxruntime had in use during one run of a model file; None where it does not say."""
+        header, _ = self._ask({"do": "peak", "path": str(path)}, feeds)
+        found = header["bytes"]
+        return None if found is None else int(found)
+
     def unload(self) -> None:
         """Give the loaded model's memory back."""
         self._ask({"do": "unload"}, {})

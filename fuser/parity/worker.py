@@ -2,14 +2,18 @@
 down.
 
 It answers one request at a time: ``load`` a model file into an engine, ``run`` it on the arrays that come
-along, or run it and send back only the share of negative values (``signs``), ``unload`` it.
+along, or run it and send back only the share of negative values (``signs``), ``unload`` it; or load a file,
+run it once and send back how much memory that took (``peak``).
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import tempfile
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,6 +43,9 @@ def main() -> int:
                 run, header["judge"] = engine(request["path"])
             elif request["do"] == "unload":
                 run = None
+            elif request["do"] == "peak":
+                run = None
+                header["bytes"] = peak_onnxruntime(request["path"], arrays)
             elif run is None:
                 raise RuntimeError("no model is loaded")  # noqa: TRY301
             else:
@@ -55,11 +62,46 @@ def load_onnxruntime(path: str) -> tuple[Run, str]:
     """A session with every optimization off on the CPU, one thread, so that sums keep their order."""
     import onnxruntime  # noqa: PLC0415 - the worker starts without it, and judges by the reference without it
 
+    session = onnxruntime.InferenceSession(path, _plain_options(), providers=["CPUExecutionProvider"])
+    return _runner(session), f"onnxruntime {onnxruntime.__version__}, optimizations off"
+
+
+def peak_onnxruntime(path: str, feeds: Mapping[str, Array]) -> int | None:
+    """Most bytes in use when an operator had run, less those before the first, by onnxruntime's profile of a
+    run; None where this onnxruntime does not say. Memory that kernels give back is not in it.
+    """
+    import onnxruntime  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory(prefix="onnx-fuser-") as folder:
+        options = _plain_options()
+        options.enable_mem_pattern = False  # a pattern takes one block for all values
+        options.enable_profiling = True
+        options.profile_file_prefix = f"{folder}/profile"
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        _runner(session)(feeds)
+        events = json.loads(Path(session.end_profiling()).read_text())
+    found = [event["args"] for event in events if event.get("cat") == "Node"]
+    used = [
+        (int(args["mem_bytes_requested_in_use"]), int(args["mem_requested_in_use_delta"]))
+        for args in found
+        if "mem_bytes_requested_in_use" in args
+    ]
+    return max(after for after, _ in used) - min(after - delta for after, delta in used) if used else None
+
+
+def _plain_options() -> Any:
+    import onnxruntime  # noqa: PLC0415
+
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return options
+
+
+def _runner(session: Any) -> Run:
+    import onnxruntime  # noqa: PLC0415
+
     names = [output.name for output in session.get_outputs()]
     bfloat16 = any("bfloat16" in value.type for value in [*session.get_inputs(), *session.get_outputs()])
 
@@ -68,7 +110,7 @@ def load_onnxruntime(path: str) -> tuple[Run, str]:
             return _run_values(onnxruntime, session, feeds)
         return dict(zip(names, session.run(None, dict(feeds)), strict=True))
 
-    return run, f"onnxruntime {onnxruntime.__version__}, optimizations off"
+    return run
 
 
 def load_reference(path: str) -> tuple[Run, str]:
