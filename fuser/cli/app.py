@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import click
 
-from fuser.cli import explain, inspect, optimize, parity, patterns
+from fuser.cli import explain, gate, inspect, optimize, parity, patterns
 from fuser.cli.options import quiet, verbose
 from fuser.cli.terminal import complain, let_go
 from fuser.errors import FuserError
@@ -34,7 +34,9 @@ def cli() -> None:
     """
 
 
-for command in (optimize.command, parity.command, explain.command, inspect.command, patterns.command):
+for command in (
+    optimize.command, gate.command, parity.command, explain.command, inspect.command, patterns.command,
+):  # fmt: skip
     cli.add_command(command)
 
 
@@ -53,6 +55,8 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command; returns its exit status."""
     try:
         return int(cli.main(list(arguments), prog_name="onnx-fuser", standalone_mode=False) or 0)
+    except SystemExit as closed:  # click's way when the pipe that it prints --help to has closed: status 1
+        return 0 if closed.code == 1 else int(closed.code or 0)
     except click.exceptions.Abort:
         complain("interrupted; nothing was left half-written")
         return INTERRUPTED

@@ -1,0 +1,1 @@
+"""The gate: judges models against limits and a baseline, for continuous integration."""
