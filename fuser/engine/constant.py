@@ -122,7 +122,7 @@ def from_tensor(graph: Graph, tensor: TensorProto, source: str = "") -> Const | 
     weights = graph.context.stored.weights
     if kind not in FLOATS:
         return Const(weights.read(tensor), kind, source)
-    shape = tuple(tensor.dims)
+    shape = tuple(tensor.dims[:])
     if kind == TensorProto.FLOAT and not tensor.external_data:
         raw = tensor.raw_data
         if len(raw) == 4 * prod(shape) and raw:

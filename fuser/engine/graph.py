@@ -73,10 +73,10 @@ class Graph:
         names.update(self.inputs, self.outputs, self.initializers)
         held: dict[Node, list[tuple[str, GraphProto]]] = {}
         for i, p in enumerate(protos):
-            outputs, name = list(p.output), p.name
+            outputs, name = p.output[:], p.name  # slices: iterating takes three times as long
             attributes = {a.name: a for a in p.attribute}
             node = Node(
-                (domain_of(p.domain), p.op_type), list(p.input), outputs, (i,), name=name, proto=p, attributes=attributes
+                (domain_of(p.domain), p.op_type), p.input[:], outputs, (i,), name=name, proto=p, attributes=attributes
             )
             self.nodes.append(node)
             for o in outputs:
@@ -86,9 +86,10 @@ class Graph:
             if name:
                 self.context.node_names.add(name)
             for a in attributes.values():
-                if a.type == GRAPH:
+                kind = a.type
+                if kind == GRAPH:
                     held.setdefault(node, []).append((a.name, a.g))
-                elif a.type == GRAPHS:
+                elif kind == GRAPHS:
                     held.setdefault(node, []).extend((f"{a.name}[{k}]", g) for k, g in enumerate(a.graphs))
         self.local.update(self.producer)
         self._free = {node: [n for _, g in gs for n in free_names(g)] for node, gs in held.items()}

@@ -84,7 +84,7 @@ class Shapes:
         if value in home.made_constants:
             return home.made_constants[value].shape
         tensor = home.initializers.get(value)
-        return None if tensor is None else tuple(tensor.dims)
+        return None if tensor is None else tuple(tensor.dims[:])
 
     def _convolution(self, graph: Graph, node: Node, depth: int) -> Shape | None:
         """[N, M, …] by the weight: M is its first dim, for ConvTranspose its second times the group."""
@@ -173,9 +173,9 @@ def _spatial(graph: Graph, node: Node, x: Shape, kernel: Shape) -> Shape:
     auto = given["auto_pad"].s if "auto_pad" in given else b"NOTSET"
     if auto not in (b"NOTSET", b"VALID", b"") or any(a.ref_attr_name for a in given.values()):
         return (FREE,) * n
-    strides = list(given["strides"].ints) if "strides" in given else [1] * n
-    dilations = list(given["dilations"].ints) if "dilations" in given else [1] * n
-    pads = list(given["pads"].ints) if "pads" in given and auto != b"VALID" else [0] * 2 * n
+    strides = given["strides"].ints[:] if "strides" in given else [1] * n
+    dilations = given["dilations"].ints[:] if "dilations" in given else [1] * n
+    pads = given["pads"].ints[:] if "pads" in given and auto != b"VALID" else [0] * 2 * n
     if len(strides) != n or len(dilations) != n or len(pads) != 2 * n:
         return (FREE,) * n
     sizes = zip(x, pads[:n], pads[n:], dilations, kernel, strides, strict=True)

@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
 
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from fuser.errors import ModelError
 
+BODIES = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 FUSED = "fuser"
 
 
@@ -115,7 +116,8 @@ def nodes_of(model: ModelProto) -> Iterator[NodeProto]:
         for node in stack.pop().node:
             yield node
             for attribute in node.attribute:
-                stack += _bodies(attribute)
+                if attribute.type in BODIES:
+                    stack += _bodies(attribute)
 
 
 def names_in(model: ModelProto) -> set[str]:
@@ -159,13 +161,14 @@ def initializer_bytes(graph: GraphProto) -> int:
         if tensor.data_type == TensorProto.STRING:
             continue
         try:
-            total += prod(tensor.dims) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+            total += prod(tensor.dims[:]) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
         except KeyError:
             problem = (
                 f"initializer {tensor.name!r} has element type {tensor.data_type}, which ONNX does not have"
             )
             raise ModelError(f"{problem}; export the model again") from None
-    return total + sum(initializer_bytes(g) for n in graph.node for a in n.attribute for g in _bodies(a))
+    bodies = (a for n in graph.node for a in n.attribute if a.type in BODIES)
+    return total + sum(initializer_bytes(g) for a in bodies for g in _bodies(a))
 
 
 def _bodies(attribute: Any) -> list[GraphProto]:
