@@ -47,7 +47,7 @@ def report(found: Json) -> str:
         ]
         body = [*table(("output", "operator", "stands for", "rules"), every), *_more(found["fusions"], "\n")]
         lines += folded(f"Every fused operator: {len(found['fusions'])}", body)
-    lines += folded("Versions and hashes", [f"- {name} {code(version)}" for name, version in _made_by(found)])
+    lines += folded("Versions and hashes", [f"- {code(entry)}" for entry in _made_by(found)])
     return "\n".join(lines).rstrip("\n")
 
 
@@ -85,8 +85,8 @@ def code(text: object) -> str:
     fence = "`"
     while fence in shown:
         fence += "`"
-    edge = " " if shown.startswith("`") or shown.endswith("`") or not shown else ""
-    return f"{fence}{edge}{shown}{edge}{fence}"
+    edge = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{fence}{edge}{shown or ' '}{edge}{fence}"
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
@@ -143,8 +143,8 @@ def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.2g}"
 
 
-def _made_by(found: Json) -> Iterator[tuple[str, str]]:
-    yield from ((name, version) for name, version in found["tool"].items() if name != "name")
+def _made_by(found: Json) -> Iterator[str]:
+    yield from (f"{name} {version}" for name, version in found["tool"].items() if name != "name")
     for name, key in (("model", "sha256"), ("output", "output_sha256")):
         if found["model"][key]:
-            yield f"{name} sha256", found["model"][key]
+            yield f"{name} sha256 {found['model'][key]}"

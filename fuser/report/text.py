@@ -177,7 +177,7 @@ def story(report: Json, node: str, tried: Sequence[Json]) -> Iterator[Renderable
 
 def timing(report: Json) -> Iterator[RenderableType]:
     """Seconds by step."""
-    yield Text("Seconds: " + ", ".join(f"{k} {v:.3f}" for k, v in report["timing"].items()), FAINT)
+    yield line("Seconds: " + ", ".join(f"{k} {v:.3f}" for k, v in report["timing"].items()), FAINT)
 
 
 def summary(model: Json, *, verbose: bool = False) -> Iterator[RenderableType]:
