@@ -117,8 +117,8 @@ def _growth(limits: Limits, measured: Measured, baseline: Baseline, now: Baselin
         grown = now.nbytes - baseline.nbytes
         yield Found(
             "size", "refused",
-            f"the fused model has {now.nbytes:,} bytes, {grown:,} ({grown / max(1, baseline.nbytes):.1%}) more "
-            f"than in {limits.lock}, over the {most:.1%} allowed",
+            f"the fused model has {now.nbytes:,} bytes, {grown:,} ({grown / max(1, baseline.nbytes):.1%}) "
+            f"more than in {limits.lock}, over the {most:.1%} allowed",
             f"raise {limits.where('max-size-increase')}, {update(limits, measured.model)}",
         )  # fmt: skip
     most = limits.max_latency_increase

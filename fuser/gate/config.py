@@ -1,4 +1,4 @@
-"""Reads limits from pyproject.toml or onnx-fuser.toml; unknown keys are refused, with the nearest known one."""
+"""Reads limits from pyproject.toml or onnx-fuser.toml; an unknown key is refused with the nearest known."""
 
 from __future__ import annotations
 

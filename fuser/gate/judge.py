@@ -142,8 +142,8 @@ def _fusions(limits: Limits, measured: Measured) -> Iterator[Found]:
         for node in measured.left:
             yield Found(
                 "unfused", "refused", f"LeakyRelu {node!r} was not fused, and fusions asks for all",
-                f"see why with `onnx-fuser explain {model} {node}`, and export it so that it can be; or accept "
-                f"it: {limits.where('accept')}", node,
+                f"see why with `onnx-fuser explain {model} {node}`, and export it so that it can be; or "
+                f"accept it: {limits.where('accept')}", node,
             )  # fmt: skip
         if not n and not measured.left:
             yield Found(
@@ -211,8 +211,8 @@ def _ratios(limits: Limits, measured: Measured) -> Iterator[Found]:
     if most is not None and times is not None and times.ratio > most:
         yield Found(
             "latency", "refused",
-            f"the fused model takes {times.after:.3g} ms, {times.ratio:.3g} times the model's {times.before:.3g}, "
-            f"over the {most:g} allowed",
+            f"the fused model takes {times.after:.3g} ms, {times.ratio:.3g} times the model's "
+            f"{times.before:.3g}, over the {most:g} allowed",
             f"time it on an idle machine; or raise {limits.where('max-latency-ratio')}",
         )  # fmt: skip
 

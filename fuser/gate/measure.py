@@ -18,6 +18,8 @@ from fuser.targets.atc import lint, to_atc_form
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from onnx import ModelProto
+
     from fuser.gate.limits import Limits
     from fuser.report import Report
     from fuser.targets.finding import Finding
@@ -67,13 +69,22 @@ def measure(name: str, path: Path, limits: Limits) -> Measured:
     return Measured(
         model=name,
         report=report,
-        left=tuple(name_of(n) for n in nodes_of(stored.proto) if n.op_type == "LeakyRelu" and not n.domain),
+        left=unfused(stored.proto),
         nbytes=sizes,
         findings={target: _atc(stored, path, limits) for target in limits.targets},
         latency=latency,
         weights=weights,
         site_weights=sites,
         seconds=time.perf_counter() - started,
+    )
+
+
+def unfused(fused: ModelProto) -> tuple[str, ...]:
+    """The names of the LeakyRelus that are left in a fused model."""
+    return tuple(
+        name_of(node)
+        for node in nodes_of(fused)
+        if node.op_type == "LeakyRelu" and node.domain in ("", "ai.onnx")
     )
 
 
