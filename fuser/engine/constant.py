@@ -106,7 +106,7 @@ class Const:
 
     def rounded(self, dtype: int) -> Iterator[NDArray[Any]]:
         """All of it in order, flat, in blocks, rounded once to an ONNX element type."""
-        to = helper.tensor_dtype_to_np_dtype(dtype)
+        to = np.dtype(np.float64) if dtype == UNTYPED else helper.tensor_dtype_to_np_dtype(dtype)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             for block in self.blocks():
                 yield block.astype(to)

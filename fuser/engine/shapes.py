@@ -84,11 +84,16 @@ class Shapes:
         if value in home.made_constants:
             return home.made_constants[value].shape
         tensor = home.initializers.get(value)
-        return None if tensor is None else tuple(tensor.dims[:])
+        if tensor is not None:
+            return tuple(tensor.dims[:])
+        node = home.producer.get(value)
+        const = home.constant(value) if node is not None and node.kind == ("", "Constant") else None
+        return None if const is None else const.shape
 
     def _convolution(self, graph: Graph, node: Node, depth: int) -> Shape | None:
         """[N, M, …] by the weight: M is its first dim, for ConvTranspose its second times the group."""
-        w = self.shape(graph, node.inputs[1], depth + 1)
+        const = graph.constant(node.inputs[1])
+        w = self.shape(graph, node.inputs[1], depth + 1) if const is None else const.shape
         if w is None or len(w) < 3:
             return None
         x = self.shape(graph, node.inputs[0], depth + 1)
