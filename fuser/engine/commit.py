@@ -92,7 +92,7 @@ def _read_by_the_dead(graph: Graph) -> frozenset[str]:
 def _commit_graph(graph: Graph, gone: set[str]) -> None:
     protos = [n.proto for n in graph.nodes]
     order: dict[int, tuple[int, ...]] = {id(p): n.order for p, n in zip(protos, graph.nodes, strict=True)}
-    kept_names = _constants(graph, gone)
+    kept_names, as_nodes = _constants(graph, gone)
     dropped = {id(n.proto) for n in graph.removed if n.proto is not None}
     dropped |= _stranded(graph)
     for node in graph.nodes:
@@ -104,8 +104,8 @@ def _commit_graph(graph: Graph, gone: set[str]) -> None:
         field.append(_proto(node, graph, kept_names))
         protos.append(field[-1])
         order[id(protos[-1])] = node.order
-    for k, (name, const) in enumerate(_constants_of_function(graph).items()):
-        field.append(_constant_node(name, const))
+    for k, (name, const) in enumerate(as_nodes.items()):
+        field.append(_constant_node(name, const, graph))
         protos.append(field[-1])
         order[id(protos[-1])] = (-1, k)
     _keep(field, lambda p: id(p) not in dropped, lambda p: order[id(p)])
@@ -144,14 +144,14 @@ def _keep(field: Any, wanted: Callable[[Any], bool], key: Callable[[Any], Any] |
 # ---- constants
 
 
-def _constants(graph: Graph, gone: set[str]) -> dict[str, str]:
-    """Write the constants that rewrites made and nodes read; gives the names they got.
+def _constants(graph: Graph, gone: set[str]) -> tuple[dict[str, str], dict[str, Const]]:
+    """Write the constants that rewrites made and nodes read; gives the names they got, and those that must be nodes.
 
-    A constant takes the place and the name of the initializer it was computed from where nobody reads that any more.
+    A constant takes the place and the name of the initializer it was computed from where nobody reads that any more. A
+    function has no initializers, and before IR 4 each one is an input, of which a rewrite adds none: Constant nodes there.
     """
     names: dict[str, str] = {}
-    if isinstance(graph.proto, FunctionProto):
-        return names
+    as_nodes: dict[str, Const] = {}
     taken: set[str] = set()
     weights = graph.context.stored.weights
     for name, const in graph.made_constants.items():
@@ -162,6 +162,9 @@ def _constants(graph: Graph, gone: set[str]) -> dict[str, str]:
             taken.add(const.source)
             names[name] = const.source
             tensor = old
+        elif isinstance(graph.proto, FunctionProto) or graph.context.ir_version < INITIALIZERS_ARE_INPUTS_BEFORE:
+            as_nodes[name] = const
+            continue
         else:
             tensor = graph.proto.initializer.add()
             tensor.name = name
@@ -176,25 +179,20 @@ def _constants(graph: Graph, gone: set[str]) -> dict[str, str]:
                 tensor.ClearField(field)
             tensor.raw_data = _bytes(const)
     gone -= taken
-    _keep(graph.proto.initializer, lambda t: t.name not in gone)
-    return names
+    if not isinstance(graph.proto, FunctionProto):
+        _keep(graph.proto.initializer, lambda t: t.name not in gone)
+    return names, as_nodes
 
 
 def _bytes(const: Const) -> bytes:
     return const.native().tobytes()
 
 
-def _constants_of_function(graph: Graph) -> dict[str, Const]:
-    """What a function's rewrites made: it has no initializers, so these become Constant nodes."""
-    if not graph.is_function:
-        return {}
-    return {n: c for n, c in graph.made_constants.items() if graph.readers_of(n) or n in graph.outputs}
-
-
-def _constant_node(name: str, const: Const) -> NodeProto:
+def _constant_node(name: str, const: Const, graph: Graph) -> NodeProto:
     tensor = TensorProto(name=name, data_type=const.dtype, dims=const.shape, raw_data=_bytes(const))
     value = AttributeProto(name="value", type=AttributeProto.TENSOR, t=tensor)
-    return NodeProto(op_type="Constant", output=[name], attribute=[value])
+    node = graph.context.fresh_node(name)
+    return NodeProto(op_type="Constant", domain=_default_domain(graph), name=node, output=[name], attribute=[value])
 
 
 # ---- nodes
@@ -297,12 +295,3 @@ def _initializer_inputs(context: Context) -> None:
         _keep(graph.input, lambda v: v.name not in was and v.name not in names)
         return
     _keep(graph.input, lambda v: v.name not in was or v.name in names)
-    if model.ir_version >= INITIALIZERS_ARE_INPUTS_BEFORE:
-        return
-    listed = {v.name for v in graph.input}
-    for tensor in graph.initializer:
-        if tensor.name not in listed and tensor.name not in was:
-            value = graph.input.add(name=tensor.name)
-            value.type.tensor_type.elem_type = tensor.data_type
-            for dim in tensor.dims:
-                value.type.tensor_type.shape.dim.add(dim_value=dim)

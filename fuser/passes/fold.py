@@ -44,7 +44,7 @@ def _fold_below(work: Work, anchor: Node) -> Node:
             if done is not None and _worth_telling(work, affine):
                 work.decline(done)
             return anchor
-        anchor = added(done, anchor.kind) or anchor
+        anchor = work.graph.producer[done.output]  # what the fold put in the anchor's place, perhaps Gemm for MatMul
 
 
 def _next_affine(work: Work, anchor: Node) -> Node | None:
@@ -104,7 +104,7 @@ def _fold_above(work: Work, anchor: Node) -> None:
             if done is not None and _worth_telling(work, path[-1]):
                 work.decline(done)
             return
-        anchor = added(done, anchor.kind) or anchor
+        anchor = work.graph.producer[done.output]
 
 
 def _push(work: Work, path: list[Node], anchor: Node) -> Applied | Mismatch | None:
@@ -137,4 +137,9 @@ def _tell_other_readers(work: Work, anchor: Node, value: str) -> None:
     else:
         fact = "its output {!r} is also read by {} {!r}; the pattern needs no other reader"
         parts = (value, other.op_type, str_name(other))  # type: ignore[assignment]
+    mark = len(work.rewriter.journal)
+    done = work.attempt(work.rules.affine[affine.kind], affine)
+    work.rewriter.undo(mark)
+    if isinstance(done, Mismatch):
+        work.decline(done)  # it could not be folded by itself either
     work.decline(Mismatch(rule, graph, affine, anchor.op_type.lower(), producer, fact, parts, 2))
