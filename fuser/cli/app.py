@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import click
 
-from fuser.cli import explain, gate, inspect, optimize, parity, patterns
+from fuser.cli import explain, gate, inspect, lint, optimize, parity, patterns
 from fuser.cli.options import quiet, verbose
 from fuser.cli.terminal import complain, let_go
 from fuser.errors import FuserError
@@ -35,7 +35,7 @@ def cli() -> None:
 
 
 for command in (
-    optimize.command, gate.command, parity.command, explain.command, inspect.command, patterns.command,
+    optimize.command, lint.command, gate.command, parity.command, explain.command, inspect.command, patterns.command,
 ):  # fmt: skip
     cli.add_command(command)
 
