@@ -28,6 +28,8 @@ class Context:
         self.freeze = freeze
         self.names: set[str] = set()
         self.node_names: set[str] = set()
+        self._suffixes: dict[str, int] = {}
+        self._node_suffixes: dict[str, int] = {}
         self.depth = 0
         self.shapes = Shapes(self)
         proto = stored.proto
@@ -48,17 +50,20 @@ class Context:
 
     def fresh(self, wish: str) -> str:
         """A value name that nothing in the model has, as near to ``wish`` as can be; it is taken from now on."""
-        return _fresh(self.names, wish)
+        return _fresh(self.names, self._suffixes, wish)
 
     def fresh_node(self, wish: str) -> str:
         """A node name that nothing in the model has."""
-        return _fresh(self.node_names, wish)
+        return _fresh(self.node_names, self._node_suffixes, wish)
 
 
-def _fresh(taken: set[str], wish: str) -> str:
-    name, n = wish, 1
-    while name in taken:
-        name, n = f"{wish}_{n}", n + 1
+def _fresh(taken: set[str], suffixes: dict[str, int], wish: str) -> str:
+    name = wish
+    if name in taken:
+        n = suffixes.get(wish, 1)  # those below are taken: names are never given back
+        while name in taken:
+            name, n = f"{wish}_{n}", n + 1
+        suffixes[wish] = n
     taken.add(name)
     return name
 

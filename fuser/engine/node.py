@@ -39,7 +39,8 @@ class Origin:
 class Node:
     """One node of one graph; equality is identity.
 
-    ``order`` sorts nodes topologically: the model's node *i* is ``(i,)``, what replaces it ``(i, 0)``, ``(i, 1)`` …
+    ``order`` sorts nodes topologically: the model's node *i* is ``(i,)``, one node that replaces it too, several are ``(i, 0)``,
+    ``(i, 1)`` …
     ``label`` is its label in the rewrite that made it, ``parts`` the nodes of that match by label.
     ``attributes`` are those that the node itself gives, by name. ``proto`` is the model's message, or None for a node that
     a rewrite made and that is not written yet.

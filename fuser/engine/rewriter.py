@@ -26,6 +26,8 @@ from fuser.engine.schema import input_name, is_default
 if TYPE_CHECKING:
     from fuser.engine.graph import Graph
 
+WHOLE = 1 << 30
+"""How much of a pattern is bound when only the rewrite declines: more than any pattern has."""
 LARGEST = {TensorProto.FLOAT16: 65504.0, TensorProto.FLOAT: float(np.finfo(np.float32).max)}
 SAFE = {UNTYPED: np.inf, TensorProto.DOUBLE: np.inf, **{t: (0.99 * x) ** 2 for t, x in LARGEST.items()}}
 """A tensor whose squares add up to less is finite in the type."""
@@ -181,7 +183,8 @@ class _Plan:
         for k, (step, slots) in enumerate(zip(program.steps, program.slots, strict=True)):
             if step.kind == ("", "Identity") and self._alias(step, plan):
                 continue
-            plan.nodes.append(self._node(step, slots, k, plan))
+            order = self.match.root.order
+            plan.nodes.append(self._node(step, slots, order if len(program.steps) == 1 else (*order, k), plan))
         for o, value in self.rule.output_of.items():
             if o in self.env:
                 plan.constants[self.match.values[value]] = self._typed(self.env[o], self.env[o].dtype, o)
@@ -225,13 +228,13 @@ class _Plan:
                 formal = input_name(node.op_type, node.kind[0], self.graph.opset(node.kind[0]), want.inputs.index(name))
                 raise Declined(
                     Mismatch(self.rule.id, self.graph, self.match.root, label, node, "{} {!r} is not constant: it {}",
-                             (formal, value, why), len(self.match.nodes), FREEZE if FREEZE in why else "")
+                             (formal, value, why), len(self.match.nodes), FREEZE if FREEZE in why else "", WHOLE)
                 )  # fmt: skip
         raise AssertionError(f"{self.rule.id}: {name} is no input of the pattern")
 
     # ---- nodes
 
-    def _node(self, step: Step, slots: Sequence[Slot | None], k: int, plan: Plan) -> Node:
+    def _node(self, step: Step, slots: Sequence[Slot | None], order: tuple[int, ...], plan: Plan) -> Node:
         match, root, fresh = self.match, self.match.root, self.graph.context.fresh
         inputs: list[str] = []
         for name, slot in zip(step.inputs, slots, strict=True):
@@ -255,7 +258,7 @@ class _Plan:
             name = same.name
         else:
             name = self.graph.context.fresh_node(f"{root.name}_{step.label}") if root.name else ""
-        node = Node(step.kind, inputs, outputs, (*root.order, k), name=name, attributes=self._attributes(step))
+        node = Node(step.kind, inputs, outputs, order, name=name, attributes=self._attributes(step))
         node.label = step.label
         return node
 
@@ -343,7 +346,7 @@ class _Plan:
     def _decline(self, fact: str, *parts: Any) -> NoReturn:
         root = self.rule.pattern.root.label
         root_node = self.match.root
-        raise Declined(Mismatch(self.rule.id, self.graph, root_node, root, root_node, fact, parts, len(self.match.nodes)))
+        raise Declined(Mismatch(self.rule.id, self.graph, root_node, root, root_node, fact, parts, len(self.match.nodes), "", WHOLE))
 
 
 def _named(attribute: str, value: Any) -> AttributeProto:
