@@ -131,22 +131,22 @@ def _fusions(graph: Graph) -> Iterator[Fusion]:
 
 
 def _declined(works: Iterable[Work]) -> tuple[Declined, ...]:
-    """Near misses whose node is still there, nearest first, each reason once."""
+    """Near misses whose subject is still there, nearest first, each reason once."""
     found: dict[tuple[str, str, str], Declined] = {}
     for work in works:
-        for m in work.declined:
-            node = _shown(m)
-            if node is not None and not (work.is_in_graph(node) or node.proto is None):
-                continue
-            entry = declined_of(m)
-            found.setdefault((entry.graph, entry.node, entry.reason), entry)
+        for mismatch, subject in work.declined:
+            if work.is_in_graph(subject) or any(map(work.is_in_graph, subject.origin.nodes)):
+                entry = declined_of(mismatch)
+                found.setdefault((entry.graph, entry.node, entry.reason), entry)
     return tuple(sorted(found.values(), key=lambda d: -d.reached))
 
 
 def _shown(mismatch: Mismatch) -> Node | None:
     """The model's own node that the reason is about."""
     node = mismatch.node
-    return node.origin.nodes[-1] if node is not None and node.proto is None and node.origin.nodes else node
+    if node is None or node.proto is not None or not node.origin.nodes:
+        return node
+    return next((n for n in node.origin.nodes if n.kind == node.kind), node.origin.nodes[-1])
 
 
 def declined_of(m: Mismatch) -> Declined:
@@ -164,7 +164,7 @@ def _counts(works: Iterable[Work], rules: Rules) -> tuple[RuleCount, ...]:
     for work in works:
         tries += work.rewriter.tries
         hits += work.rewriter.hits
-    return tuple(RuleCount(r.id, tries[r.id], hits[r.id]) for r in rules.all)
+    return tuple(RuleCount(r.id, tries[r.id], hits[r.id], r.rule.pattern.doc) for r in rules.all)
 
 
 

@@ -37,9 +37,11 @@ def commit(context: Context, definitions: Iterable[FunctionProto]) -> None:
     graphs = list(context.graphs())
     changed = [g for g in graphs if g.added or g.removed]
     gone = _unread(changed)
+    lost = {o for g in changed for n in g.removed for o in n.outputs if o}
     for graph in graphs:
-        if graph.added or graph.removed or id(graph) in gone:
-            _commit_graph(graph, gone.get(id(graph), set()))
+        stranded = _stranded(graph, lost)
+        if graph.added or graph.removed or id(graph) in gone or stranded:
+            _commit_graph(graph, gone.get(id(graph), set()), stranded)
     _definitions(context, changed, {(f.name, f.overload): f for f in definitions})
     _initializer_inputs(context)
 
@@ -89,12 +91,12 @@ def _read_by_the_dead(graph: Graph) -> frozenset[str]:
 # ---- one graph
 
 
-def _commit_graph(graph: Graph, gone: set[str]) -> None:
+def _commit_graph(graph: Graph, gone: set[str], stranded: set[int]) -> None:
     protos = [n.proto for n in graph.nodes]
     order: dict[int, tuple[int, ...]] = {id(p): n.order for p, n in zip(protos, graph.nodes, strict=True)}
     kept_names, as_nodes = _constants(graph, gone)
     dropped = {id(n.proto) for n in graph.removed if n.proto is not None}
-    dropped |= _stranded(graph)
+    dropped |= stranded
     for node in graph.nodes:
         if node.proto is not None and node not in graph.removed and list(node.proto.input) != node.inputs:
             del node.proto.input[:]
@@ -117,12 +119,12 @@ def _commit_graph(graph: Graph, gone: set[str]) -> None:
     _keep(graph.proto.quantization_annotation, lambda a: a.tensor_name in values)
 
 
-def _stranded(graph: Graph) -> set[int]:
-    """Nodes that reach no output and read a value that a rewrite took away."""
-    lost = {o for n in graph.removed for o in n.outputs if o and not graph.is_local(o)}
+def _stranded(graph: Graph, removed: set[str]) -> set[int]:
+    """Nodes that reach no output and read a value that a rewrite took away, here or in a graph around."""
     stranded: set[int] = set()
-    for node in graph.nodes if lost else ():
-        if not node.live and any(v in lost for v in node.inputs):
+    lost: set[str] = set()
+    for node in graph.nodes if removed else ():
+        if not node.live and any(v in lost or (v in removed and graph.home(v) is None) for v in node.inputs):
             stranded.add(id(node.proto))
             lost.update(node.outputs)
     return stranded

@@ -52,9 +52,14 @@ class Mismatch:
     parts: tuple[Any, ...] = ()
     reached: int = 0
     hint: str = ""
+    bound: int = 0  # values and variables bound by then: tells apart what got equally far
 
     def __bool__(self) -> bool:
         return False
+
+    def nearer_than(self, other: Mismatch) -> bool:
+        """Whether it got further: more nodes, or as many and more of what is between them."""
+        return (self.reached, self.bound) > (other.reached, other.bound)
 
     @property
     def reason(self) -> str:
@@ -105,7 +110,8 @@ def match(
 
 
 def _fail(at: Match, label: str, node: Node | None, fact: str, *parts: Any, hint: str = "") -> Mismatch:
-    return Mismatch(at.rule.id, at.graph, at.start, label, node, fact, parts, len(at.nodes), hint)
+    bound = len(at.values) + len(at.variables)
+    return Mismatch(at.rule.id, at.graph, at.start, label, node, fact, parts, len(at.nodes), hint, bound)
 
 
 def _node(at: Match, want: PatternNode, node: Node, rest: Goals) -> Match | Mismatch:
@@ -143,7 +149,7 @@ def _node(at: Match, want: PatternNode, node: Node, rest: Goals) -> Match | Mism
         found = _solve(at.copy() if len(want.orders) > 1 else at, goals)
         if found:
             return found
-        if best is None or found.reached > best.reached:  # type: ignore[union-attr]
+        if best is None or found.nearer_than(best):  # type: ignore[union-attr,arg-type]
             best = found
     assert best is not None
     return best

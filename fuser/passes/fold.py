@@ -25,7 +25,11 @@ BATCHNORM = ("", "BatchNormalization")
 
 def fold(work: Work) -> None:
     """Fold until nothing folds: for each anchor what follows it first, then what precedes it."""
-    anchors = [n for n in work.graph.live_nodes() if n.kind in work.rules.anchors]
+    anchors = [
+        n
+        for n in work.graph.live_nodes()
+        if n.kind in work.rules.anchors and work.graph.constant(n.outputs[0]) is None  # not arithmetic on weights
+    ]
     folded = [_fold_below(work, anchor) for anchor in anchors]
     for anchor in folded:
         _fold_above(work, anchor)
@@ -42,7 +46,7 @@ def _fold_below(work: Work, anchor: Node) -> Node:
         if not isinstance(done, Applied):
             work.rewriter.undo(mark)
             if done is not None and _worth_telling(work, affine):
-                work.decline(done)
+                work.decline(done, affine)
             return anchor
         anchor = work.graph.producer[done.output]  # what the fold put in the anchor's place, perhaps Gemm for MatMul
 
@@ -102,7 +106,7 @@ def _fold_above(work: Work, anchor: Node) -> None:
         if not isinstance(done, Applied):
             work.rewriter.undo(mark)
             if done is not None and _worth_telling(work, path[-1]):
-                work.decline(done)
+                work.decline(done, path[-1])
             return
         anchor = work.graph.producer[done.output]
 
@@ -141,5 +145,5 @@ def _tell_other_readers(work: Work, anchor: Node, value: str) -> None:
     done = work.attempt(work.rules.affine[affine.kind], affine)
     work.rewriter.undo(mark)
     if isinstance(done, Mismatch):
-        work.decline(done)  # it could not be folded by itself either
-    work.decline(Mismatch(rule, graph, affine, anchor.op_type.lower(), producer, fact, parts, 2))
+        work.decline(done, affine)  # it could not be folded by itself either
+    work.decline(Mismatch(rule, graph, affine, anchor.op_type.lower(), producer, fact, parts, 2), affine)

@@ -22,20 +22,20 @@ def fuse(work: Work) -> None:
 
 
 def _fuse_at(work: Work, node: Node) -> None:
-    rules, mark, kind = work.rules, len(work.rewriter.journal), node.kind
+    rules, mark, kind, activation = work.rules, len(work.rewriter.journal), node.kind, node
     nearest = None
     for _ in range(FARTHEST):
         done = work.attempt(rules.fuse[kind], node)
         if isinstance(done, Applied):
             return
-        if nearest is None or (done is not None and done.reached >= nearest.reached):
+        if nearest is None or (done is not None and not nearest.nearer_than(done)):
             nearest = done
         moved = work.attempt(rules.hoist.get(kind, ()), node)
         if not isinstance(moved, Applied):
-            if moved is not None and nearest is not None and moved.reached > nearest.reached:
+            if moved is not None and nearest is not None and moved.nearer_than(nearest):
                 nearest = moved
             break
         node = added(moved, kind) or node
     work.rewriter.undo(mark)
     if nearest is not None and nearest.reached >= 2:
-        work.decline(nearest)
+        work.decline(nearest, activation)

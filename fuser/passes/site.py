@@ -24,7 +24,7 @@ class Work:
     rules: Rules
     rewriter: Rewriter
     standard: bool = False  # write fused operators as the standard ones they are made of
-    declined: list[Mismatch] = field(default_factory=list)
+    declined: list[tuple[Mismatch, Node]] = field(default_factory=list)  # each with the node that it keeps in the graph
     everything: list[Mismatch] | None = None  # all mismatches, when one node's whole story is asked for
 
     def attempt(self, rules: Iterable[CompiledRule], node: Node) -> Applied | Mismatch | None:
@@ -36,14 +36,13 @@ class Work:
                 return done
             if self.everything is not None:
                 self.everything.append(done)
-            if nearest is None or done.reached > nearest.reached:
+            if nearest is None or done.nearer_than(nearest):
                 nearest = done
         return nearest
 
-    def decline(self, mismatch: Mismatch | None) -> None:
-        """Note a near miss for the report."""
-        if mismatch is not None:
-            self.declined.append(mismatch)
+    def decline(self, mismatch: Mismatch, subject: Node) -> None:
+        """Note a near miss for the report: it is the reason why ``subject`` stays, should it stay."""
+        self.declined.append((mismatch, subject))
 
     def is_in_graph(self, node: Node) -> bool:
         """Whether the node has not been replaced."""

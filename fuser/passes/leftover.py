@@ -1,0 +1,63 @@
+"""Leftover: a reason for each BatchNormalization and activation that stays and that no rule came near."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuser.engine.match import Mismatch
+from fuser.engine.node import str_name
+
+if TYPE_CHECKING:
+    from fuser.engine.graph import Graph
+    from fuser.engine.node import Node
+    from fuser.passes.site import Work
+
+BATCHNORM = ("", "BatchNormalization")
+ACTIVATIONS = frozenset({("", "LeakyRelu"), ("", "PRelu")})
+FARTHEST = 16
+"""An anchor that lies further above than this is not within reach."""
+BETWEEN = frozenset(
+    {"Add", "AveragePool", "BatchNormalization", "Cast", "Clip", "Concat", "Div", "Dropout", "Flatten", "Identity", "LeakyRelu",
+     "MaxPool", "Mul", "PRelu", "Relu", "Reshape", "Squeeze", "Sub", "Transpose", "Unsqueeze"}
+)  # fmt: skip
+"""Operators that an anchor's value is followed through when looking for one within reach."""
+
+
+def leftover(work: Work) -> None:
+    """Say what stands before each BatchNormalization or activation that is left without a reason."""
+    told = {node for _, subject in work.declined for node in (subject, *subject.origin.nodes)}
+    for node in work.graph.live_nodes():
+        if node.kind != BATCHNORM and node.kind not in ACTIVATIONS:
+            continue
+        if node not in told and not told.intersection(node.origin.nodes) and _anchor_within_reach(work, node):
+            work.decline(_reason(work.graph, node), node)
+
+
+def _anchor_within_reach(work: Work, node: Node) -> bool:
+    """Whether a Conv, ConvTranspose or Gemm lies above, at most FARTHEST operators away."""
+    graph, seen = work.graph, [node]
+    for step in seen:
+        for value in step.inputs:
+            above = graph.producer.get(value)
+            if above is None or above in seen:
+                continue
+            if above.kind in work.rules.anchors or above.kind[0] == "fuser":
+                return True
+            if above.op_type in BETWEEN and len(seen) < FARTHEST:
+                seen.append(above)
+    return False
+
+
+def _reason(graph: Graph, node: Node) -> Mismatch:
+    value = node.inputs[0]
+    above = graph.producer.get(value)
+    label = "bn" if node.kind == BATCHNORM else "act"
+    if above is None:
+        parts: tuple[str, ...] = (value,)
+        fact = "reads {!r}, which no operator of this graph makes; the pattern needs Conv, ConvTranspose or Gemm there"
+    else:
+        parts = (value, above.op_type, str_name(above))
+        fact = "reads {!r} of {} {!r}; the pattern needs Conv, ConvTranspose or Gemm there"
+        if node.kind == BATCHNORM:
+            fact += ", or a Conv without padding that alone reads it"
+    return Mismatch("Affine:batchnorm" if node.kind == BATCHNORM else "ConvLeakyRelu", graph, node, label, node, fact, parts, 1)
