@@ -1,13 +1,12 @@
 """pytest plugin: the fixture ``onnx_fuser``, for a project's own export tests. Nothing is loaded until it is used.
 
-    def test_export(onnx_fuser, tmp_path):
-        torch.onnx.export(model, example, tmp_path / "model.onnx")
-        fused = onnx_fuser(tmp_path / "model.onnx", batch_normalizations=0)
+def test_export(onnx_fuser, tmp_path):
+    torch.onnx.export(model, example, tmp_path / "model.onnx")
+    fused = onnx_fuser(tmp_path / "model.onnx", batch_normalizations=0)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import onnx_graphsurgeon as gs
     from onnx import ModelProto
 

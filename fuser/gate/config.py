@@ -7,7 +7,8 @@ import math
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from datetime import date
+from datetime import time as clock
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
@@ -160,7 +161,7 @@ def _plain(value: Any) -> Any:
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_plain(item) for item in value]
-    if isinstance(value, date) and not isinstance(value, datetime):
+    if isinstance(value, (date, clock)):
         return value.isoformat()
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)  # nan fits every limit, so it is no number

@@ -9,13 +9,14 @@ from fuser.report.markdown import code, folded, table
 from fuser.report.names import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from fuser.gate.verdict import Outcome, Verdict
 
 COMMANDS = {"refused": "error", "unjudged": "error", "note": "notice"}
 MARKS = {"passed": "✅", "refused": "❌", "unjudged": "⚠️"}
-ROWS = 50
+PART = 300_000
+"""Bytes of each of the three parts of the summary."""
 
 
 def commands(outcome: Outcome) -> str:
@@ -31,28 +32,38 @@ def commands(outcome: Outcome) -> str:
 
 
 def summary(outcome: Outcome) -> str:
-    """Markdown: a row for each model, and what is to be done, below GitHub's limit of a MiB."""
-    rows = [
-        (f"{MARKS[v.word]} {v.word}", code(v.model), facts(v) or "–") for v in outcome.verdicts[: 10 * ROWS]
-    ]
-    lines = [f"## onnx-fuser gate: {total(outcome)}", "", *table(("verdict", "model", ""), rows), ""]
-    for verdict in [v for v in outcome.verdicts if v.word != "passed"][:ROWS]:
-        lines += [f"**{code(verdict.model)}**", "", *_list(verdict), ""]
-    quiet = [line for v in outcome.verdicts[:ROWS] for line in _rest(v)]
-    if quiet:
-        lines += folded("Notes and accepted findings", quiet[: 10 * ROWS])
+    """Markdown: a row for each model, and what is to be done, below the MiB that GitHub takes."""
+    rows = [(f"{MARKS[v.word]} {v.word}", code(v.model), facts(v) or "–") for v in outcome.verdicts]
+    lines = [f"## onnx-fuser gate: {total(outcome)}", ""]
+    lines += [*_fitting(table(("verdict", "model", ""), rows)), ""]
+    lines += _fitting(line for v in outcome.verdicts if v.word != "passed" for line in _list(v))
+    notes = [line for v in outcome.verdicts for line in _notes(v)]
+    if notes:
+        lines += folded("Notes and accepted findings", _fitting(notes))
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
+def _fitting(lines: Iterable[str]) -> Iterator[str]:
+    """The lines that fit into one part of the summary."""
+    left = PART
+    for line in lines:
+        left -= len(line.encode()) + 1
+        if left < 0:
+            yield ""
+            yield "… and more, which the JSON report has"
+            return
+        yield line
+
+
 def _list(verdict: Verdict) -> Iterator[str]:
-    bad = [f for f in verdict.found if f.severity != "note"]
-    for f in bad[:ROWS]:
-        yield f"- {f.kind}: {code(f.message)}" + (f"<br>Fix: {code(f.fix)}" if f.fix else "")
-    if len(bad) > ROWS:
-        yield f"- … and {len(bad) - ROWS} more"
+    yield from (f"**{code(verdict.model)}**", "")
+    for f in verdict.found:
+        if f.severity != "note":
+            yield f"- {f.kind}: {code(f.message)}" + (f"<br>Fix: {code(f.fix)}" if f.fix else "")
+    yield ""
 
 
-def _rest(verdict: Verdict) -> Iterator[str]:
+def _notes(verdict: Verdict) -> Iterator[str]:
     for f in verdict.found:
         if f.severity == "note":
             yield f"- {code(verdict.model)} {f.kind}: {code(f.message)}"

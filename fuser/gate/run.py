@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
-from datetime import date
+from datetime import date, datetime, timezone
 from glob import glob, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,6 +48,7 @@ def gate(
         ConfigError: an argument is for no file, or the baseline is damaged.
         OutputError: the baseline can't be written.
     """
+    started = datetime.now(timezone.utc)
     names = {config.name(path): path for path in models_of(arguments)}
     limits = {name: limits_of(config, name) for name in names}
     known = baselines.read(config.lock)
@@ -65,7 +66,7 @@ def gate(
             f"{config.lock} has {name!r}, which is gone; `--update` forgets it"
             for name in _gone(config, known)
         ]
-    return Outcome(verdicts, tuple(notes), str(config.file or ""), str(config.lock) if update else "")
+    return Outcome(verdicts, tuple(notes), str(config.file or ""), f"{started:%Y-%m-%dT%H:%M:%S}")
 
 
 def models_of(arguments: Sequence[str]) -> list[Path]:

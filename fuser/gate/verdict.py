@@ -83,12 +83,15 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One run of the gate: every model's verdict, and what is about none of them."""
+    """One run of the gate: every model's verdict, and what is about none of them.
+
+    ``started`` is when, in UTC, to the second.
+    """
 
     verdicts: tuple[Verdict, ...]
     notes: tuple[str, ...] = ()
     config: str = ""
-    written: str = ""
+    started: str = "1970-01-01T00:00:00"
 
     @property
     def status(self) -> int:
