@@ -32,6 +32,7 @@ class Tolerance:
 
 
 SMALLEST_SCALE = 1e-6
+DECADES = 12  # of a histogram, below 1; two bins each
 BLOCK = 1 << 20  # elements held in float64 at a time
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -75,10 +76,11 @@ class _Output:
         reason: str,
         smallest: float | None = None,
         measures: tuple[float | None, float | None, float | None, float | None] = (None, None, None, None),
+        histogram: tuple[int, ...] = (),
     ) -> OutputDifference:
         """``measures``: max_abs, max_rel, cosine, snr_db."""
         return OutputDifference(
-            self.name, self.dtype, *measures, self.tolerance, smallest, verdict, reason, self.draw
+            self.name, self.dtype, *measures, self.tolerance, smallest, verdict, reason, self.draw, histogram
         )
 
 
@@ -147,6 +149,7 @@ def _floats(output: _Output, a: Array, b: Array) -> OutputDifference:
     scale = max(scale, SMALLEST_SCALE)
     smallest, worst, values = -1.0, 0, (0.0, 0.0)
     max_abs = max_rel = dot = power_a = power_b = noise = 0.0
+    bins = np.zeros(2 * DECADES + 3, np.int64)
     with np.errstate(over="ignore", invalid="ignore"):
         for start, x, y in _blocks(a, b):
             special = ~np.isfinite(x)
@@ -158,6 +161,7 @@ def _floats(output: _Output, a: Array, b: Array) -> OutputDifference:
             at = int(np.argmax(needed))
             if needed[at] > smallest:
                 smallest, worst, values = float(needed[at]), start + at, (float(x[at]), float(y[at]))
+            bins += _binned(needed)
             max_abs = max(max_abs, float(gap.max()) * scale)
             max_rel = max(max_rel, float((gap / np.maximum(size, 1e-3)).max()))
             dot += float((x / scale) @ (y / scale))
@@ -174,7 +178,15 @@ def _floats(output: _Output, a: Array, b: Array) -> OutputDifference:
             f"worst at {_index(a, worst)}: A {values[0]:.9g}, B {values[1]:.9g}, on values up to {scale:.3g}"
         )
     verdict: Verdict = "passed" if smallest <= output.tolerance else "failed"
-    return output.found(verdict, reason, smallest, (max_abs, max_rel, cosine, snr_db))
+    return output.found(verdict, reason, smallest, (max_abs, max_rel, cosine, snr_db), tuple(map(int, bins)))
+
+
+def _binned(needed: Array) -> Array:
+    """How many elements need which tolerance; see ``OutputDifference.histogram``."""
+    with np.errstate(divide="ignore"):
+        halves = np.floor(2 * np.log10(needed)) + 2 * DECADES + 2
+    places = np.where(needed == 0, 0, np.clip(halves, 1, 2 * DECADES + 2)).astype(np.int64)
+    return np.bincount(places, minlength=2 * DECADES + 3)
 
 
 def worst_first(difference: OutputDifference) -> tuple[int, float]:

@@ -28,7 +28,9 @@ class OutputDifference:
     is relative to ``|a|``, but to no less than a thousandth of the scale. ``snr_db`` is None when nothing
     differs. Integers, booleans and strings: ``tolerance`` and ``smallest_tolerance`` are in units of the
     value. A measure is None where it does not exist: the shapes differ, NaN stands elsewhere, there is
-    nothing to compare.
+    nothing to compare. ``histogram`` counts the elements of all draws by the tolerance that each needs:
+    exactly equal; below 1e-12; then by half decades up to 1; 1 and more. It is empty for what is no
+    floating-point output.
     """
 
     name: str
@@ -42,6 +44,7 @@ class OutputDifference:
     verdict: Verdict
     reason: str
     draw: int = 0
+    histogram: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

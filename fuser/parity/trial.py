@@ -149,6 +149,7 @@ def _compare_all(
 ) -> tuple[OutputDifference, ...]:
     """The worst difference of every output over the draws."""
     worst: dict[str, OutputDifference] = {}
+    counts: dict[str, list[int]] = {}
     for index, (ran, given) in enumerate(zip(runs, results, strict=True)):
         for name, array in ran.outputs.items():
             allowed = tolerance.of(array.dtype.name)
@@ -157,6 +158,11 @@ def _compare_all(
             else:
                 found = _unmeasured(name, array.dtype.name, "failed", "B does not give it", index)
             worst[name] = max(worst.get(name, found), found, key=worst_first)
+            if found.histogram:
+                sums = counts.get(name, [0] * len(found.histogram))
+                counts[name] = [a + b for a, b in zip(sums, found.histogram, strict=True)]
+    for name, histogram in counts.items():
+        worst[name] = replace(worst[name], histogram=tuple(histogram))
     for name, kind in skipped.items():
         worst.setdefault(name, _unmeasured(name, kind, "inconclusive", NOT_TENSORS, 0))
     return tuple(worst.values())

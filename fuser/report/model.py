@@ -8,6 +8,8 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fuser.advice import Note
+    from fuser.memory import Memory
     from fuser.parity import Parity
 
 FORMAT = 1
@@ -45,7 +47,8 @@ class Rewrite:
 class Fusion:
     """One fused operator: the model's nodes it stands for, those of them that went into weights, its inputs.
 
-    ``ops`` are the operators of ``nodes``, in the same order.
+    ``ops`` are the operators of ``nodes``, in the same order; ``edges`` say which of them reads which, as
+    pairs of indices.
     """
 
     op: str
@@ -58,6 +61,7 @@ class Fusion:
     rules: tuple[str, ...]
     negative_slope: float | None
     ops: tuple[str, ...] = ()
+    edges: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -80,11 +84,12 @@ class Declined:
 
 @dataclass(frozen=True)
 class RuleCount:
-    """How often a rule was tried and how often it applied."""
+    """How often a rule was tried and how often it applied; ``doc`` is what its pattern says of itself."""
 
     rule: str
     tries: int
     hits: int
+    doc: str = ""
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,8 @@ class Report:
     rules: tuple[RuleCount, ...]
     target: Mapping[str, Any]
     parity: Parity | None = None
+    memory: Memory | None = None
+    advice: tuple[Note, ...] = ()
     timing: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -125,6 +132,8 @@ class Report:
             "declined": [asdict(d) for d in self.declined],
             "rules": [asdict(r) for r in self.rules],
             "parity": None if self.parity is None else self.parity.to_json(),
+            "memory": None if self.memory is None else self.memory.to_json(),
+            "advice": [note.to_json() for note in self.advice],
             "target": dict(self.target),
             "timing": dict(self.timing),
         }
@@ -133,4 +142,8 @@ class Report:
 def _lists(fields: dict[str, Any]) -> dict[str, Any]:
     """The fields as JSON has them: a slope that is no finite number becomes None."""
     finite = {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in fields.items()}
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in finite.items()}
+    return {k: _listed(v) for k, v in finite.items()}
+
+
+def _listed(value: Any) -> Any:
+    return [_listed(item) for item in value] if isinstance(value, tuple) else value

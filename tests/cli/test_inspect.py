@@ -41,7 +41,7 @@ def test_a_report_as_markdown_begins_with_the_answer() -> None:
 
 def test_a_report_with_a_field_of_a_later_release_is_read() -> None:
     report = json.loads(Path("report.json").read_text())
-    report["memory"] = {"peak": 1}
+    report["energy"] = {"joules": 1}
     report["fusions"][0]["flops"] = 2
     Path("report.json").write_text(json.dumps(report))
     assert onnx_fuser("inspect", "report.json").status == 0
