@@ -197,6 +197,8 @@ def _attributes(at: Match, want: PatternNode, node: Node, meaning: Meaning) -> M
         there, default = given[name] if name in given else defaults.get(name), defaults.get(name)
         value = None if there is None or there.ref_attr_name else python_value(there)
         wanted = needed if needed is not None else None if default is None else python_value(default)
+        if value == [] and wanted is None:
+            continue  # no axes is no axes, written or not
         if value != wanted or (there is not None and there.ref_attr_name):
             shown = value if there is None or not there.ref_attr_name else f"the function's {there.ref_attr_name!r}"
             return _fail(at, want.label, node, "{} is {}, the pattern needs {}",
