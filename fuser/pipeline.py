@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from onnx import FunctionProto
 
 from fuser.engine.commit import commit
 from fuser.engine.context import FUSED, Context
+from fuser.engine.functions import called_functions, drop_functions
 from fuser.engine.match import Mismatch
 from fuser.engine.node import str_name
 from fuser.engine.rewriter import Rewriter
@@ -87,9 +89,12 @@ def _rewrite(
     seconds["read"] = time.perf_counter() - start
     rewrites: list[Rewrite] = []
     fusions: list[Fusion] = []
-    for step in PASSES:
-        start = time.perf_counter()
-        for work in works:
+    seconds.update((step.name, 0.0) for step in PASSES)
+    closed: set[tuple[str, str, str]] = set()
+    for work in _functions_first(works):
+        work.closed = closed
+        for step in PASSES:
+            start = time.perf_counter()
             mark = len(work.rewriter.journal)
             with np.errstate(all="ignore"):  # what is not finite is looked for, not warned of
                 step.run(work)
@@ -97,15 +102,39 @@ def _rewrite(
                 Rewrite(step.name, done.rule.id, work.graph.path, _names(done.removed), done.output)
                 for done in work.rewriter.journal[mark:]
             ]
-        seconds[step.name] = time.perf_counter() - start
-        if step.run is fuse:
-            fusions = [f for work in works for f in _fusions(work.graph)]
+            seconds[step.name] += time.perf_counter() - start
+            if step.run is fuse:
+                fusions += _fusions(work.graph)
+        if isinstance(work.graph.proto, FunctionProto) and _nothing_left(work):
+            closed.add((work.graph.proto.domain, work.graph.proto.name, work.graph.proto.overload))
     start = time.perf_counter()
     declined = _declined(works) if about is None else _story(works, about)
     counts = _counts(works, sorted_rules)
+    called = called_functions(stored.proto)
     commit(context, (d for r in sorted_rules.all for d in r.definitions))
+    gone = drop_functions(stored.proto, called)
+    fusions = [f for f in fusions if not _is_in(f.graph, gone)]
+    rewrites = [r for r in rewrites if not _is_in(r.graph, gone)]
+    declined = tuple(d for d in declined if not _is_in(d.graph, gone))
     seconds["commit"] = time.perf_counter() - start
     return Rewritten(tuple(rewrites), tuple(fusions), declined, counts, seconds)
+
+
+def _is_in(path: str, functions: set[str]) -> bool:
+    """Whether a graph is one of the functions, or a body in one."""
+    return any(path == f or path.startswith(f + "/") for f in functions)
+
+
+def _functions_first(works: list[Work]) -> list[Work]:
+    """Functions before those that call them, as far as the model lists callees first, and all before the graphs."""
+    functions = [w for w in works if w.graph.path.startswith("function ")]
+    return [*functions, *(w for w in works if not w.graph.path.startswith("function "))]
+
+
+def _nothing_left(work: Work) -> bool:
+    """Whether a function holds nothing that might still fuse with what stands around its calls."""
+    open_ended = work.rules.anchors | work.rules.fuse.keys() | {("", "BatchNormalization")}
+    return not any(n.kind in open_ended for n in work.graph.live_nodes())
 
 
 def _names(nodes: Iterable[Node]) -> tuple[str, ...]:

@@ -76,7 +76,8 @@ def _unread(changed: list[Graph]) -> dict[int, set[str]]:
             home.producer.pop(o, None)
             home.local.discard(o)
         home.count_reads(node, node.inputs, -1)
-        home.removed.add(node)
+        if node.original:
+            home.removed.add(node)
         home.added.pop(node, None)
         gone.setdefault(id(home), set()).update(node.outputs)
         work += [(home, v) for v in node.inputs if v]
@@ -202,6 +203,11 @@ def _constant_node(name: str, const: Const, graph: Graph) -> NodeProto:
 
 def _proto(node: Node, graph: Graph, names: dict[str, str]) -> NodeProto:
     """The node as a message: its provenance in metadata_props, what its ancestors carried kept."""
+    if node.proto is not None:  # of an opened call
+        copy = NodeProto()
+        copy.CopyFrom(node.proto)
+        copy.input[:] = [names.get(v, v) for v in node.inputs]
+        return copy
     proto = NodeProto(
         op_type=node.op_type,
         domain=node.kind[0] or _default_domain(graph),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from fuser.engine.evaluate import python_value
@@ -126,6 +126,7 @@ class CompiledRule:
         return frozenset(n.kind for n in self.pattern.nodes.values() if not n.is_constant)
 
 
+@lru_cache(maxsize=1024)
 def compile_rule(rule: RewriteRule) -> CompiledRule:
     """The rule made ready; nothing of a model is looked at."""
     where = rule.where

@@ -10,6 +10,7 @@ from fuser.engine.node import domain_of
 from fuser.engine.shapes import Shapes
 
 if TYPE_CHECKING:
+    from fuser.engine.node import Node
     from fuser.storage import StoredModel
 
 
@@ -35,6 +36,7 @@ class Context:
         proto = stored.proto
         self.ir_version = proto.ir_version
         self.opsets = {domain_of(o.domain): o.version for o in proto.opset_import}
+        self.functions_by_key = {(f.domain, f.name, f.overload): f for f in proto.functions if f.domain != FUSED}
         self.main = Graph(self, proto.graph)
         self.functions = [Graph(self, f, function_path(f)) for f in proto.functions if f.domain != FUSED]
 
@@ -72,3 +74,8 @@ def function_path(function: object) -> str:
     """``function domain::name``, with ``:overload`` where there is one."""
     overload = getattr(function, "overload", "")
     return f"function {getattr(function, 'domain', '')}::{getattr(function, 'name', '')}" + (f":{overload}" if overload else "")
+
+
+def function_key(node: Node) -> tuple[str, str, str]:
+    """Domain, name and overload of the function that a node would call."""
+    return (*node.kind, node.proto.overload if node.proto is not None else "")

@@ -41,13 +41,14 @@ class Node:
 
     ``order`` sorts nodes topologically: the model's node *i* is ``(i,)``, one node that replaces it too, several are ``(i, 0)``,
     ``(i, 1)`` …
+    ``original`` says that the model's graph holds it; what a rewrite made, or an opened call, is added to the graph.
     ``label`` is its label in the rewrite that made it, ``parts`` the nodes of that match by label.
     ``attributes`` are those that the node itself gives, by name. ``proto`` is the model's message, or None for a node that
     a rewrite made and that is not written yet.
     """
 
     __slots__ = ("attributes", "inputs", "kind", "label", "live", "name", "order", "origin",
-                 "outputs", "parts", "proto")  # fmt: skip
+                 "original", "outputs", "parts", "proto")  # fmt: skip
 
     def __init__(
         self,
@@ -61,6 +62,7 @@ class Node:
         proto: NodeProto | None = None,
     ) -> None:
         self.kind = kind
+        self.original = proto is not None
         self.inputs = inputs
         self.outputs = outputs
         self.order = order

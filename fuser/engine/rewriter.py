@@ -8,7 +8,7 @@ constant is not.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
@@ -84,7 +84,12 @@ class Rewriter:
 
     def replace(self, node: Node, by: Sequence[Node]) -> None:
         """Put nodes that compute the same in a node's place; this is not taken back."""
-        self._detach(node)
+        self.replace_all((node,), by)
+
+    def replace_all(self, nodes: Iterable[Node], by: Sequence[Node]) -> None:
+        """Put nodes in the place of others that compute the same; this is not taken back."""
+        for node in nodes:
+            self._detach(node)
         for new in by:
             self._attach(new)
 
@@ -132,14 +137,16 @@ class Rewriter:
             if graph.producer.get(o) is node:
                 del graph.producer[o]
                 graph.local.discard(o)
-        if graph.added.pop(node, node) is node:
+        if node.original:
             graph.removed.add(node)
+        else:
+            graph.added.pop(node, None)
 
     def _attach(self, node: Node) -> None:
         graph = self.graph
-        if node in graph.removed:
+        if node.original:
             graph.removed.discard(node)
-        if node.proto is None:
+        else:
             graph.added[node] = None
         for o in node.outputs:
             if o:

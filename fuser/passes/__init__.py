@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fuser.passes.emit import emit
 from fuser.passes.fold import fold
 from fuser.passes.fuse import fuse
+from fuser.passes.inline import inline, restore
 from fuser.passes.leftover import leftover
 from fuser.passes.rules import Rules, sort_rules
 from fuser.passes.site import Work
@@ -25,9 +26,11 @@ class Pass:
 
 
 PASSES = (
-    Pass("spell", spell),  # first: fold and fuse know LeakyRelu by one spelling
+    Pass("inline", inline),  # first: what stands inside a function and what stands outside may belong together
+    Pass("spell", spell),  # before the rest: fold and fuse know LeakyRelu by one spelling
     Pass("fold", fold),  # before fuse: an activation reaches its anchor only once nothing stands between
     Pass("fuse", fuse),  # after fold: a fused operator's weights can't be folded into any more
+    Pass("restore", restore),  # calls of which nothing was rewritten
     Pass("leftover", leftover),  # changes nothing: after all that could fuse did, before the form hides what is what
     Pass("emit", emit),  # last: the form that was asked for
 )

@@ -21,7 +21,7 @@ def emit(work: Work) -> None:
     definitions = {f.name: f for r in work.rules.all for f in r.definitions}
     for node in [n for n in work.graph.added if n.kind[0] == FUSED]:
         parts = list(node.parts.values())
-        if all(part.proto is not None for part in parts):  # nothing was folded: the model's own nodes are that form
+        if all(part.original for part in parts):  # nothing was folded: the model's own nodes are that form
             parts.sort(key=lambda n: n.order)
             work.rewriter.replace(node, parts)
         else:

@@ -25,6 +25,9 @@ class Work:
     rewriter: Rewriter
     standard: bool = False  # write fused operators as the standard ones they are made of
     declined: list[tuple[Mismatch, Node]] = field(default_factory=list)  # each with the node that it keeps in the graph
+    opened: list[tuple[Node, tuple[tuple[Node, tuple[str, ...]], ...]]] = field(default_factory=list)
+    """Calls that were opened, each with the nodes put in its place and their inputs."""
+    closed: set[tuple[str, str, str]] = field(default_factory=set)  # functions in which everything fused
     everything: list[Mismatch] | None = None  # all mismatches, when one node's whole story is asked for
 
     def attempt(self, rules: Iterable[CompiledRule], node: Node) -> Applied | Mismatch | None:
@@ -46,7 +49,7 @@ class Work:
 
     def is_in_graph(self, node: Node) -> bool:
         """Whether the node has not been replaced."""
-        return node.live and node not in self.graph.removed and (node.proto is not None or node in self.graph.added)
+        return node.live and node not in self.graph.removed and (node.original or node in self.graph.added)
 
 
 def added(applied: Applied, kind: Kind) -> Node | None:
