@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fuser.parity.compare import Tolerance, compare, worst_first
+from fuser.parity.conditioning import AMPLIFIES, widened
 from fuser.parity.result import Draw, OutputDifference, Verdict
 from fuser.parity.runner import Engine, EngineError, Worker, WorkerDiedError
 from fuser.parity.source import Array, Source, all_nodes
@@ -136,12 +137,29 @@ def _try_engine(  # noqa: PLR0917 - what makes a trial
         return replace(done, reason=f"B ended the process on {step}, A did not: {died}")
 
     outputs = _compare_all(runs, results, skipped, tolerance)
+    if not tolerance.fixed:
+        outputs = _conditioned(worker, engine, a, runs, outputs)
     failed = [output.name for output in outputs if output.verdict == "failed"]
     suspect = failed or has_random(a.proto)
     unstable = _unstable(worker, engine, a, runs, tolerance) if suspect else {}
     outputs = tuple(_excused(output, unstable) for output in outputs)
     verdict, reason = _conclude(outputs, len(draws), set(unstable))
     return replace(done, verdict=verdict, reason=reason, outputs=outputs)
+
+
+def _conditioned(
+    worker: Worker, engine: Engine, a: Source, runs: list[Ran], outputs: tuple[OutputDifference, ...]
+) -> tuple[OutputDifference, ...]:
+    """The outputs with the tolerance that A's own amplification of rounding calls for."""
+
+    def run_a(arrays: Mapping[str, Array]) -> Outputs:
+        worker.load(engine, a.path)
+        return worker.run(arrays)[0]
+
+    try:
+        return widened(outputs, [(ran.feeds, ran.outputs) for ran in runs], run_a)
+    except (EngineError, WorkerDiedError):
+        return outputs
 
 
 def _compare_all(
@@ -216,6 +234,7 @@ def _conclude(outputs: tuple[OutputDifference, ...], draws: int, unstable: set[s
     worst = max(passed, key=worst_first)
     reason = f"{len(passed)} output{'s agree' if len(passed) != 1 else ' agrees'} over {over}"
     reason += f", needing at most {worst.smallest_tolerance:.3g} of {worst.tolerance:g}"
+    reason += "".join(f"; {output.name!r}: {output.reason}" for output in passed if AMPLIFIES in output.reason)
     if unjudged:
         reason += "; not compared: " + "; ".join(f"{output.name!r}, {output.reason}" for output in unjudged)
     return "passed", reason

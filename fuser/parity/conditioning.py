@@ -1,0 +1,83 @@
+"""How much a model itself amplifies rounding: outputs that do get a wider tolerance, up to a limit.
+
+Folding rounds the weights anew, each by at most half a unit in the last place. Where the model turns a change of one unit
+in the last place of its *inputs* into a visible change of an output (cancellation, a sigmoid far from zero), no tolerance
+that follows from the type alone can tell that rounding from an error. So the change is measured, on A alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fuser.parity.compare import compare
+
+if TYPE_CHECKING:
+    from fuser.parity.compare import Array
+    from fuser.parity.result import OutputDifference
+
+LAYERS = 8.0
+"""Every layer rounds, not only the input; independent roundings add up as their root, so this covers some sixty layers."""
+AMPLIFIES = "the model amplifies rounding"
+WIDEST = 10.0
+"""The tolerance never grows by more than this factor: a change of a slope by one percent stays visible."""
+
+
+def widened(
+    outputs: Sequence[OutputDifference],
+    runs: Sequence[tuple[Mapping[str, Array], Mapping[str, Array]]],
+    run: Callable[[Mapping[str, Array]], Mapping[str, Array]],
+) -> tuple[OutputDifference, ...]:
+    """The outputs, those passed that differ by no more than A amplifies rounding.
+
+    ``runs`` are A's inputs and outputs; ``run`` runs A on other inputs.
+    """
+    doubtful = {o.name for o in outputs if _is_doubtful(o)}
+    if not doubtful:
+        return tuple(outputs)
+    moved: dict[str, float] = dict.fromkeys(doubtful, 0.0)
+    for seed, (feeds, was) in enumerate(runs):
+        now = run(nudged(feeds, seed))
+        for name in doubtful & was.keys() & now.keys():
+            needed = compare(name, was[name], now[name], tolerance=0.0).smallest_tolerance
+            moved[name] = max(moved[name], np.inf if needed is None else needed)
+    return tuple(_judged(o, moved[o.name]) if o.name in doubtful else o for o in outputs)
+
+
+def _is_doubtful(output: OutputDifference) -> bool:
+    """It differs by a little more than the tolerance, in a floating-point type."""
+    needed = output.smallest_tolerance
+    return (
+        output.verdict == "failed"
+        and needed is not None
+        and "float" in output.dtype
+        and needed <= WIDEST * output.tolerance
+    )
+
+
+def _judged(output: OutputDifference, moved: float) -> OutputDifference:
+    allowed = min(max(output.tolerance, LAYERS * moved), WIDEST * output.tolerance)
+    if output.smallest_tolerance is None or output.smallest_tolerance > allowed:
+        return output
+    reason = (
+        f"{AMPLIFIES}: one unit in the last place of its inputs moves this output by {moved:.3g} of its "
+        f"scale, so {allowed:.3g} is allowed instead of {output.tolerance:g}"
+    )
+    return replace(output, verdict="passed", tolerance=allowed, reason=reason)
+
+
+def nudged(feeds: Mapping[str, Array], seed: int) -> dict[str, Array]:
+    """The inputs with every floating-point element moved to the next one above or below."""
+    random = np.random.default_rng(seed)
+    out = {}
+    for name, array in feeds.items():
+        if array.dtype.kind != "f":
+            out[name] = array
+            continue
+        up = random.random(array.shape) < 0.5
+        towards = np.where(up, np.inf, -np.inf).astype(array.dtype)
+        out[name] = np.where(np.isfinite(array), np.nextafter(array, towards), array)
+    return out
