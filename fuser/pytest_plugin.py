@@ -1,4 +1,4 @@
-"""pytest plugin: the fixture ``onnx_fuser``, for a project's own export tests. Nothing is loaded until it is used.
+"""pytest plugin: the fixture ``onnx_fuser``, for a project's export tests. Until it is used nothing loads.
 
 def test_export(onnx_fuser, tmp_path):
     torch.onnx.export(model, example, tmp_path / "model.onnx")
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 def onnx_fuser() -> Callable[..., Result[Any]]:
     """Fuse a model and assert that it was fused and still computes the same.
 
-    ``fused = onnx_fuser(path_or_model, fusions="all", batch_normalizations=None, **options)``: ``fusions`` is
-    the fewest fused operators, or "all" where no LeakyRelu may be left; ``batch_normalizations`` the most that
-    may be left; the options are those of :func:`fuser.fuse`, whose result it returns.
+    ``fused = onnx_fuser(path_or_model, fusions="all", batch_normalizations=None, **options)``: ``fusions``
+    is the fewest fused operators, or "all" where no LeakyRelu may be left; ``batch_normalizations`` the most
+    that may be left; the options are those of :func:`fuser.fuse`, whose result it returns.
     """
     return _fused
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from datetime import date, datetime, timezone
 from glob import glob, has_magic
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +16,8 @@ from fuser.gate import baseline as baselines
 from fuser.gate.changes import compare
 from fuser.gate.config import Config, idle_overrides, limits_of
 from fuser.gate.judge import judge
-from fuser.gate.measure import Measured, measure
+from fuser.gate.measure import Measured
+from fuser.gate.pool import Result, measure_apart, measure_here
 from fuser.gate.verdict import Found, Outcome, Verdict
 from fuser.report.names import counted
 from fuser.storage.atomic import Staging
@@ -96,46 +95,21 @@ def models_of(arguments: Sequence[str]) -> list[Path]:
 
 def _measure_all(
     names: Mapping[str, Path], limits: Mapping[str, Limits], jobs: int, progress: Progress
-) -> Iterator[tuple[str, Measured | FuserError]]:
+) -> Iterator[tuple[str, Result]]:
     """Each model's measures, or why there are none; those that are timed go one by one, at the end."""
-    timed = [n for n in names if limits[n].timed]
-    others = [n for n in names if not limits[n].timed]
+    apart = {n: path for n, path in names.items() if not limits[n].timed}
+    if jobs == 1 or len(apart) < 2:
+        apart = {}
+    here = ((n, measure_here(n, path, limits[n])) for n, path in names.items() if n not in apart)
     progress(0, len(names))
-    done = 0
-    if jobs > 1 and len(others) > 1:
-        context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
-        with ProcessPoolExecutor(min(jobs, len(others)), mp_context=context) as pool:
-            futures = {pool.submit(_measured, n, names[n], limits[n]): n for n in others}
-            for future in as_completed(futures):
-                done += 1
-                yield futures[future], _result(future)
-                progress(done, len(names))
-    else:
-        timed = [*others, *timed]
-    for name in timed:
-        yield name, _measured(name, names[name], limits[name])
-        done += 1
+    for done, result in enumerate(chain(measure_apart(apart, limits, jobs) if apart else (), here), 1):
         progress(done, len(names))
-
-
-def _measured(name: str, path: Path, limits: Limits) -> Measured | FuserError:
-    """Errors are results: one bad model must not keep the others from being judged."""
-    try:
-        return measure(name, path, limits)
-    except FuserError as error:
-        return FuserError(str(error))  # plain, so that it can be sent between processes
-
-
-def _result(future: Future[Measured | FuserError]) -> Measured | FuserError:
-    try:
-        return future.result()
-    except BrokenProcessPool:
-        return FuserError("the process that measured it died, perhaps for want of memory; say --jobs 1")
+        yield result
 
 
 def _verdict(
     name: str,
-    found: Measured | FuserError,
+    found: Result,
     limits: Limits,
     known: Mapping[str, Baseline] | None,
     today: date,

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import junitparser
+import numpy as np
 import pytest
 
 from tests.cli.running import COMMAND, environment, process
+from tests.gate import repository
 from tests.gate.repository import Repository
 from tests.gate.test_repository import flat
 
@@ -119,6 +123,39 @@ def test_a_terminal_sees_a_progress_bar_and_a_pipe_none(repo: Repository) -> Non
     assert b"models" not in process("gate", "exports/*.onnx", cwd=repo.folder).err.encode()
 
 
+@pytest.mark.parametrize(
+    ("number", "status", "says"),
+    [
+        (signal.SIGINT, 130, "onnx-fuser: interrupted; nothing was left half-written\n"),
+        (signal.SIGTERM, 143, ""),
+    ],
+)
+def test_a_run_that_is_stopped_stops_its_processes_and_leaves_nothing(
+    repo: Repository, tmp_path: Path, number: signal.Signals, status: int, says: str
+) -> None:
+    for i in range(6):
+        repo.save(repository.discriminator(), f"more{i}")
+    before = sorted(repo.folder.rglob("*"))
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    child = subprocess.Popen(
+        [*COMMAND, "gate", "exports/*.onnx", "--jobs", "2", "--update"],
+        cwd=repo.folder, env=environment(TMPDIR=str(temporary)), text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    while not [*temporary.glob("onnx-fuser-*")]:
+        assert child.poll() is None
+        time.sleep(0.01)
+    if number == signal.SIGINT:
+        os.killpg(child.pid, number)  # as a terminal does it
+    else:
+        child.send_signal(number)
+    out, err = child.communicate()  # returns once every process that holds the pipes is gone
+    assert (child.returncode, out, err) == (status, "", says)
+    assert [*temporary.iterdir()] == []
+    assert sorted(repo.folder.rglob("*")) == before
+
+
 def test_latency_is_limited_and_a_timed_run_is_in_the_baseline(repo: Repository) -> None:
     model = "exports/discriminator.onnx"
     repo.write("fast.toml", "max-latency-ratio = 1000\nmax-latency-increase = 1000")
@@ -139,8 +176,6 @@ def test_latency_is_limited_and_a_timed_run_is_in_the_baseline(repo: Repository)
 
 def test_what_can_not_be_timed_is_unjudged(repo: Repository) -> None:
     repo.write("timed.toml", "max-latency-ratio = 2\ninputs = 'x.npy'\n")
-    import numpy as np
-
     np.save(repo.folder / "x.npy", np.zeros((1, 3, 6, 6), np.float32))
     assert repo.gate("exports/discriminator.onnx", "--config", "timed.toml").status == 0
     np.save(repo.folder / "x.npy", np.zeros((1, 7, 6, 6), np.float32))
@@ -152,7 +187,8 @@ def test_what_can_not_be_timed_is_unjudged(repo: Repository) -> None:
 def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
     code = (
         "import sys; from fuser.cli.app import run; run(['gate', '--help']); "
-        "print(*sorted({'onnx', 'onnxruntime', 'numpy', 'jsonschema', 'rich'} & {*sys.modules}), file=sys.stderr)"
+        "heavy = {'onnx', 'onnxruntime', 'numpy', 'jsonschema', 'rich'}; "
+        "print(*sorted(heavy & {*sys.modules}), file=sys.stderr)"
     )
     done = process(command=(sys.executable, "-c", code))
     assert (done.status, done.err.strip()) == (0, "")

@@ -170,7 +170,7 @@ def test_a_pyproject_without_limits_is_refused_when_it_is_named(tmp_path: Path, 
 
 
 def test_what_can_not_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="gone.toml can't be read: No such file"):
+    with pytest.raises(ConfigError, match=r"gone\.toml can't be read: No such file"):
         read(tmp_path / "gone.toml")
     (tmp_path / OWN).write_bytes(b"\xff")
     with pytest.raises(ConfigError, match="is no UTF-8 text"):
