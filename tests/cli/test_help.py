@@ -92,7 +92,10 @@ def test_every_way_to_start_it_calls_it_by_its_name(command: tuple[str, ...]) ->
             ["optimize", "m.onnx", "-o", "out.onnx", "--no-parity", "--parity", "required"],
             "contradict each other",
         ),
-        (["optimize", "m.onnx", "-o", "out.onnx", "--fused-as", "node"], "'node' is not one of"),
+        (
+            ["optimize", "m.onnx", "-o", "out.onnx", "--fused-as", "node"],
+            "--fused-as node is for --target atc",
+        ),
         (["optimize", "m.onnx", "-o", "out.onnx", "--draws", "0"], "0 is not in the range"),
         (["optimize", "m.onnx", "-o", "out.onnx", "--seed", "-1"], "-1 is not in the range"),
         (["optimize", "m.onnx", "-o", "out.onnx", "--tolerance", "1"], "is not in the range"),
