@@ -59,7 +59,7 @@ class OpenArray:
         if self._buffer.size < count:
             self._buffer = np.empty(count, self._dtype)
         out = self._buffer[:count]
-        self._fill(part.start * self._dtype.itemsize, memoryview(out.view(np.uint8)))
+        self._fill(part.start * self._dtype.itemsize, out.view(np.uint8).data)
         return out
 
 
@@ -189,4 +189,4 @@ class Rounded:
         to = helper.tensor_dtype_to_np_dtype(self.dtype)
         with np.errstate(all="ignore"):
             for block in self.values.blocks():
-                yield memoryview(np.ascontiguousarray(block.astype(to)).view(np.uint8))
+                yield np.ascontiguousarray(block.astype(to)).view(np.uint8).data

@@ -44,7 +44,7 @@ class Graph:
         self.owner = owner
         self.bodies: list[Graph] = []
         self.is_function = isinstance(proto, FunctionProto)
-        self.opsets = parent.opsets if parent else context.opsets
+        self.opsets: dict[str, int] = parent.opsets if parent else context.opsets
         if isinstance(proto, FunctionProto):
             self.opsets = {domain_of(o.domain): o.version for o in proto.opset_import}
             self.inputs: frozenset[str] = frozenset(proto.input)

@@ -311,7 +311,7 @@ def _bind_constant(at: Match, want: PatternNode, reader: PatternNode, value: str
 
 def _same_number(const: Const, number: float, literal: Any) -> bool:
     """Equal as float32, in which attributes are held; whole numbers exactly."""
-    return np.float32(number) == np.float32(literal) if const.is_float else number == literal
+    return bool(np.float32(number) == np.float32(literal) if const.is_float else number == literal)
 
 
 def _fits(at: Match, const: Const, node: Node, value: str) -> bool:

@@ -49,7 +49,7 @@ def _unsqueeze(i: Sequence[Any], a: Attributes) -> Array:
 
 def _squeeze(i: Sequence[Any], a: Attributes) -> Array:
     axes = _axes(i, a)
-    return np.squeeze(i[0], None if axes is None else tuple(axes))
+    return np.asarray(np.squeeze(i[0], None if axes is None else tuple(axes)))
 
 
 def _flatten(i: Sequence[Any], a: Attributes) -> Array:
@@ -117,7 +117,7 @@ def _slice(i: Sequence[Any], a: Attributes) -> Array:
 def _clip(i: Sequence[Any], a: Attributes) -> Array:
     low = i[1] if len(i) > 1 and i[1] is not None else a.get("min", -np.inf)
     high = i[2] if len(i) > 2 and i[2] is not None else a.get("max", np.inf)
-    return np.clip(i[0], low, high)
+    return np.asarray(np.clip(i[0], low, high))
 
 
 def _power(i: Sequence[Any], a: Attributes) -> Array:
@@ -186,5 +186,5 @@ OPERATORS: Mapping[str, Operator] = {
     "Sub": _binary(np.subtract),
     "Transpose": lambda i, a: np.transpose(i[0], a.get("perm")),
     "Unsqueeze": _unsqueeze,
-    "Where": lambda i, a: np.where(i[0], i[1], i[2]),
+    "Where": lambda i, a: np.asarray(np.where(i[0], i[1], i[2])),
 }

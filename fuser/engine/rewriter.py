@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
 WHOLE = 1 << 30
 """How much of a pattern is bound when only the rewrite declines: more than any pattern has."""
-LARGEST = {TensorProto.FLOAT16: 65504.0, TensorProto.FLOAT: float(np.finfo(np.float32).max)}
-SAFE = {UNTYPED: np.inf, TensorProto.DOUBLE: np.inf, **{t: (0.99 * x) ** 2 for t, x in LARGEST.items()}}
+LARGEST: dict[int, float] = {TensorProto.FLOAT16: 65504.0, TensorProto.FLOAT: float(np.finfo(np.float32).max)}
+SAFE: dict[int, float] = {
+    UNTYPED: np.inf, TensorProto.DOUBLE: np.inf, **{t: (0.99 * x) ** 2 for t, x in LARGEST.items()}
+}
 """A tensor whose squares add up to less is finite in the type."""
 
 
@@ -369,7 +371,7 @@ def _named(attribute: str, value: Any) -> AttributeProto:
 
 
 def _hashable(value: Any) -> Hashable:
-    return tuple(value) if isinstance(value, list) else value  # type: ignore[no-any-return]
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _finite_alike(before: Const, after: Const, dtype: int) -> bool:
