@@ -6,7 +6,7 @@ import multiprocessing
 import signal
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from fuser.errors import FuserError
 from fuser.gate.measure import Measured, measure
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from fuser.gate.limits import Limits
 
 Result = Measured | FuserError
-_stopping: list[int] = []  # in a worker: the signals that told it to stop
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# In a worker: the signals that told it to stop, and whether it is at work.
+_stopping: list[int] = []
+_busy: list[str] = []
 
 
 def measure_here(name: str, path: Path, limits: Limits) -> Result:
@@ -37,7 +40,12 @@ def measure_apart(
     context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
     pool = ProcessPoolExecutor(min(jobs, len(names)), mp_context=context, initializer=_prepare)
     try:
-        futures = {pool.submit(_work, name, path, limits[name]): name for name, path in names.items()}
+        # Workers start with these signals held back, until they know what to do about them.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        try:
+            futures = {pool.submit(_work, name, path, limits[name]): name for name, path in names.items()}
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for future in as_completed(futures):
             yield futures[future], _result(future)
     except BaseException:
@@ -51,22 +59,28 @@ def measure_apart(
 def _result(future: Future[Result]) -> Result:
     try:
         return future.result()
-    except BrokenProcessPool:
-        return FuserError("the process that measured it died, perhaps for want of memory; say --jobs 1")
+    except (BrokenProcessPool, SystemExit):
+        return FuserError("the process that measured it was ended, perhaps for want of memory; say --jobs 1")
 
 
 def _prepare() -> None:
-    """A worker that is told to stop unwinds, so that its temporary files go, and says nothing."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _SIGNALS:
         signal.signal(number, _stop)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
 
 
-def _stop(number: int, _frame: object) -> NoReturn:
+def _stop(number: int, _frame: object) -> None:
+    """A worker that is told to stop unwinds, so that its temporary files go, and says nothing."""
     _stopping.append(number)
-    raise SystemExit(128 + number)
+    if _busy:
+        raise SystemExit(128 + number)
 
 
 def _work(name: str, path: Path, limits: Limits) -> Result:
-    if _stopping:  # the pool hands out what it had lined up
-        raise SystemExit(128 + _stopping[0])
-    return measure_here(name, path, limits)
+    _busy.append(name)
+    try:
+        if _stopping:  # the pool hands out what it had lined up
+            raise SystemExit(128 + _stopping[0])
+        return measure_here(name, path, limits)
+    finally:
+        _busy.clear()

@@ -196,7 +196,7 @@ def test_a_site_of_the_same_weights_under_another_name_is_a_note() -> None:
         ),
         (
             Limits(weights="locked"), measured(weights="bb"), measured(),
-            "weights", "refused", "the weights are not those in fusion.lock: outside of the fused sites changed",
+            "weights", "refused", "not those in fusion.lock: outside of the fused sites changed",
         ),
         (
             Limits(), measured(weights="bb", site_weights={"y": "22"}), measured(),
