@@ -14,6 +14,7 @@ import numpy as np
 from onnx import FunctionProto
 
 from fuser.engine.commit import commit
+from fuser.engine.compiled import INTERNAL
 from fuser.engine.context import FUSED, Context
 from fuser.engine.functions import called_functions, drop_functions
 from fuser.engine.match import Mismatch
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from fuser.engine.node import Node
     from fuser.language import RewriteRule
     from fuser.storage import StoredModel
+
+AFFINE = frozenset({"BatchNormalization", "Mul", "Add", "Sub", "Div"})
+"""Operators that go into the weights; a Mul may also be part of an activation's spelling."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,7 @@ def _rewrite(
             ]
             seconds[step.name] += time.perf_counter() - start
             if step.run is fuse:
-                fusions += _fusions(work.graph)
+                fusions += _fusions(work)
         if isinstance(work.graph.proto, FunctionProto) and _nothing_left(work):
             closed.add((work.graph.proto.domain, work.graph.proto.name, work.graph.proto.overload))
     start = time.perf_counter()
@@ -141,7 +145,16 @@ def _names(nodes: Iterable[Node]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str_name(a) for n in nodes for a in n.origin.nodes))
 
 
-def _fusions(graph: Graph) -> Iterator[Fusion]:
+def _fusions(work: Work) -> Iterator[Fusion]:
+    graph = work.graph
+    affine = {
+        node
+        for done in work.rewriter.journal
+        if any(new.kind == INTERNAL for new in done.added)
+        for old in done.removed
+        for node in old.origin.nodes
+        if node.op_type in AFFINE
+    }
     for node in sorted(graph.added, key=lambda n: n.order):
         if node.kind[0] != FUSED:
             continue
@@ -153,7 +166,7 @@ def _fusions(graph: Graph) -> Iterator[Fusion]:
             output=node.outputs[0],
             inputs=tuple(v for v in node.inputs if v and graph.constant(v) is None),
             nodes=tuple(str_name(n) for n in node.origin.nodes),
-            folded=tuple(str_name(n) for n in node.origin.nodes[1:] if n.op_type in ("BatchNormalization", "Mul", "Add", "Sub", "Div")),
+            folded=tuple(str_name(n) for n in node.origin.nodes if n in affine),
             rules=node.origin.rules,
             negative_slope=None if slope is None or slope.ref_attr_name else slope.f,
         )

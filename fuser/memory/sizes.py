@@ -79,6 +79,12 @@ def prepared(model: ModelProto, shapes: Mapping[str, Sequence[int]]) -> ModelPro
                 dims.add().dim_value = d
     for value in copy.graph.output:
         value.type.tensor_type.ClearField("shape")
+    for node in copy.graph.node:
+        if node.op_type == "BatchNormalization" and len(node.output) == 1:
+            # In training mode onnx wants more outputs, and infers nothing behind one that has none.
+            kept = [a for a in node.attribute if a.name != "training_mode"]
+            del node.attribute[:]
+            node.attribute.extend(kept)
     return shape_inference.infer_shapes(copy, data_prop=True)
 
 

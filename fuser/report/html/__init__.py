@@ -1,0 +1,22 @@
+"""A report as one HTML file that needs nothing else: no network, no other file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fuser.errors import ConfigError
+
+
+def render(report: Mapping[str, Any]) -> str:
+    """Report format 1 as HTML.
+
+    Raises:
+        ConfigError: the libraries for it are not installed.
+    """
+    try:
+        from fuser.report.html.page import page  # noqa: PLC0415  (an extra; only who asks for HTML needs it)
+    except ModuleNotFoundError as error:
+        problem = f"the HTML report needs {error.name}, which is not installed"
+        raise ConfigError(f"{problem}; install it with pip install 'onnx-fuser[html]'") from None
+    return page(report)
