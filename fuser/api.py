@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
-from onnx import ModelProto
+from onnx import FunctionProto, ModelProto
 
 from fuser.errors import ConfigError, OutputError
 from fuser.language import RewriteRule, builtin_folder, load_rules
@@ -19,15 +19,14 @@ from fuser.pipeline import Rewritten, rewrite
 from fuser.report import Declined, ModelFacts, Report
 from fuser.report.facts import Facts, names_in
 from fuser.storage import StoredModel, Written, from_proto, load, save
+from fuser.targets.options import AtcOptions
 
 if TYPE_CHECKING:
-    import numpy as np
     import onnx_graphsurgeon as gs
     from numpy.typing import NDArray
 
-    from fuser.parity import Parity
 
-Form = Literal["function", "standard"]
+Form = Literal["function", "standard", "node"]
 M = TypeVar("M")
 
 
@@ -48,6 +47,12 @@ class Options:
     tolerance: float | None = None
     timeout: float = 300.0
     hashes: bool = True
+    atc: AtcOptions | None = None
+
+    @property
+    def constant_inputs(self) -> bool:
+        """Whether initializers that are also graph inputs are constants: ATC takes them for that."""
+        return self.freeze_inputs or self.atc is not None
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,8 @@ class Result(Generic[M]):
         """Write the model; weights that no rule touched are copied from file to file.
 
         Raises:
-            OutputError: parity failed, so there is nothing to write; or the path can't be written.
+            OutputError: parity failed or the target would refuse the model, so there is nothing to write; or
+                the path can't be written.
         """
         refuse_failed(self.report)
         return save(self.stored, path, force=force)
@@ -84,7 +90,8 @@ def fuse(
     patterns: Sequence[str | Path] = (),
     only: Sequence[str] = (),
     disable: Sequence[str] = (),
-    fused_as: Form = "function",
+    fused_as: Form | None = None,
+    target: Literal["onnx", "atc"] | AtcOptions = "onnx",
     freeze_inputs: bool = False,
     parity: bool = True,
     inputs: str | Path | Mapping[str, NDArray[Any]] | None = None,
@@ -101,7 +108,11 @@ def fuse(
         patterns: folders or files of further rules, tried before the built-in ones.
         only: ids or names of the rules to use; all where empty.
         disable: ids or names of rules not to use.
-        fused_as: ``function`` writes ``fuser::ConvLeakyRelu`` and its definition, ``standard`` Conv and LeakyRelu.
+        fused_as: ``function`` writes ``fuser::ConvLeakyRelu`` and its definition, ``standard`` Conv and
+            LeakyRelu; ``node``, for ATC with a plugin, one operator of the default domain. Where None,
+            ``function``, and ``standard`` for ATC.
+        target: what will read the model. For ``atc`` it is put in ATC's form, and the report says what ATC
+            would refuse.
         freeze_inputs: nobody overrides initializers that are also graph inputs, so they are constants.
         parity: run both models in onnxruntime, optimizations off, and compare.
         inputs: what to run them on: .npz, .npy, a folder of .pb files, or arrays by input name; seeded draws else.
@@ -118,10 +129,12 @@ def fuse(
         ModelError: the model can't be read or contradicts itself.
         PatternError: a rule file is wrong.
         ConfigError: an option is.
+        TargetError: the target has no such version.
     """
+    atc = AtcOptions() if target == "atc" else None if target == "onnx" else target
     options = Options(
-        tuple(map(Path, patterns)), tuple(only), tuple(disable), fused_as, freeze_inputs, parity,
-        Path(inputs) if isinstance(inputs, str) else inputs, shapes, draws, seed, tolerance, timeout,
+        tuple(map(Path, patterns)), tuple(only), tuple(disable), form_of(fused_as, atc), freeze_inputs, parity,
+        Path(inputs) if isinstance(inputs, str) else inputs, shapes, draws, seed, tolerance, timeout, atc=atc,
     )  # fmt: skip
     if isinstance(model, (str, Path)):
         stored, before, as_graph = load(model), Path(model), False
@@ -129,9 +142,10 @@ def fuse(
         as_graph = not isinstance(model, ModelProto)
         proto = _export(cast("gs.Graph", model)) if as_graph else cast("ModelProto", model)
         stored, before = from_proto(proto), proto
-    report = run(stored, options)
-    if parity:
-        report = check(before, stored, report, options)
+    report, runnable, _ = emit(stored, run(stored, options), options)
+    looked = check if parity else studied
+    report = looked(before, runnable, report, options)
+    report = check_float16(before, runnable, report, options)
     return Result(report, stored, as_graph)
 
 
@@ -165,11 +179,17 @@ def run(stored: StoredModel, options: Options) -> Report:
     proto = stored.proto
     sha256 = stored.sha256 if options.hashes else ""
     before = Facts.of(proto)
+    opset = next((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), 0)
+    kinds = before.kinds
+    if options.atc is not None and proto.functions:  # ATC reads none
+        from fuser.targets.atc.functions import inline  # noqa: PLC0415
+
+        stored.proto = proto = inline(proto)
+        kinds = Facts.of(proto).kinds
     rules = select_rules(options)
     loaded = time.perf_counter()
-    done = rewrite(stored, rules, freeze_inputs=options.freeze_inputs, standard=options.fused_as == "standard")
+    done = rewrite(stored, rules, freeze_inputs=options.constant_inputs, standard=options.fused_as == "standard")
     after = Facts.of(proto)
-    opset = next((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), 0)
     facts = ModelFacts(
         path=str(stored.path or ""),
         sha256=sha256,
@@ -181,7 +201,7 @@ def run(stored: StoredModel, options: Options) -> Report:
         batch_normalizations=(before.operators.get("BatchNormalization", 0), after.operators.get("BatchNormalization", 0)),
     )
     timing = {"rules": loaded - started, **done.seconds}
-    fusions = tuple(replace(f, ops=tuple(before.kinds.get(n, "") for n in f.nodes)) for f in done.fusions)
+    fusions = tuple(replace(f, ops=tuple(kinds.get(n, "") for n in f.nodes)) for f in done.fusions)
     return _report(replace(done, fusions=fusions), facts, options, timing)
 
 
@@ -196,9 +216,77 @@ def check(before: Path | ModelProto, stored: StoredModel, report: Report, option
         parity = check_parity(
             before, written.path, inputs=options.inputs, draws=options.draws, seed=options.seed,
             tolerance=options.tolerance, shapes=options.shapes, sites=sites, timeout=options.timeout,
-            freeze_inputs=options.freeze_inputs,
+            freeze_inputs=options.constant_inputs,
         )  # fmt: skip
-    return replace(report, parity=parity, timing={**report.timing, "parity": time.perf_counter() - started})
+        checked = time.perf_counter()
+        report = replace(report, parity=parity, timing={**report.timing, "parity": checked - started})
+        return studied(before, stored, report, options, fused=written.path)
+
+
+def studied(
+    before: Path | ModelProto, stored: StoredModel, report: Report, options: Options, fused: Path | None = None
+) -> Report:
+    """The report with memory and advice, where it will be read. ``fused`` is a file with the rewritten model."""
+    if not options.hashes:
+        return report
+    from fuser.report.study import study
+
+    started = time.perf_counter()
+    model = load(before) if isinstance(before, Path) else from_proto(before)
+    report = study(model, stored, report, shapes=options.shapes, fused=fused, timeout=options.timeout)
+    return replace(report, timing={**report.timing, "study": time.perf_counter() - started})
+
+
+def form_of(asked: Form | None, atc: AtcOptions | None) -> Form:
+    """The form to write: the one that was asked for, or the target's own.
+
+    Raises:
+        ConfigError: the target has no such form.
+    """
+    forms: tuple[Form, ...] = ("function", "standard") if atc is None else ("standard", "node")
+    if asked is not None and asked not in forms:
+        name = "onnx" if atc is None else "atc"
+        raise ConfigError(f"the target {name} has no form {asked!r}; fuse as {' or '.join(forms)}")
+    return asked or forms[0]
+
+
+def emit(
+    stored: StoredModel, report: Report, options: Options
+) -> tuple[Report, StoredModel, tuple[FunctionProto, ...]]:
+    """Put a fused model in the target's form, in place.
+
+    Returns the report with the target's findings, the model as onnxruntime runs it, and the definitions that
+    this has and the model hasn't.
+
+    Raises:
+        TargetError: the target has no such version.
+    """
+    if options.atc is None:
+        return report, stored, ()
+    from fuser.targets.atc.emit import emit  # noqa: PLC0415  (only who writes for ATC pays for its tables)
+
+    emitted = emit(stored, report, "node" if options.fused_as == "node" else "standard", options.atc)
+    return emitted.report, emitted.runnable, emitted.definitions
+
+
+def check_float16(before: Path | ModelProto, stored: StoredModel, report: Report, options: Options) -> Report:
+    """The report with the parity of the original model and a float16 copy, where that was asked for."""
+    if options.atc is None or not options.atc.float16:
+        return report
+    from fuser.parity import check_parity  # noqa: PLC0415
+    from fuser.parity.compare import TOLERANCES  # noqa: PLC0415
+    from fuser.targets.atc.emit import with_float16  # noqa: PLC0415
+    from fuser.targets.atc.float16 import float16_copy  # noqa: PLC0415
+
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="onnx-fuser-") as folder:
+        written = save(float16_copy(stored), Path(folder) / "float16.onnx", digest=False)
+        parity = check_parity(
+            before, written.path, inputs=options.inputs, draws=options.draws, seed=options.seed,
+            tolerance=TOLERANCES["float16"], shapes=options.shapes, timeout=options.timeout,
+            freeze_inputs=options.constant_inputs,
+        )  # fmt: skip
+    return with_float16(report, parity, time.perf_counter() - started)
 
 
 def optimize(
@@ -206,53 +294,92 @@ def optimize(
     output: Path,
     options: Options,
     *,
+    bundle: bool = False,
     force: bool = False,
     required: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Report:
     """Fuse ``source`` into ``output``: written whole when parity did not fail, else not at all.
 
-    ``required``: nothing is written either when the check could not judge.
+    ``required``: nothing is written either when the check could not judge. ``bundle``: ``output`` is a folder
+    for the model and what ATC needs beside it. A model that ATC would refuse is not written, unless allowed.
 
     Raises:
         FuserError: what :func:`fuse` raises, and OutputError where the output can't be written.
     """
     progress("reading")
     stored = load(source)
-    check_writable(source, output, force=force)
+    check_writable(source, output / "model.onnx" if bundle else output, force=force, folder=bundle)
     progress("rewriting")
-    report = run(stored, options)
+    report, runnable, definitions = emit(stored, run(stored, options), options)
+    if refused(report):
+        return report
+    files = {} if options.atc is None or not bundle else bundle_files(stored, definitions, options)
     if options.parity:
         progress("checking parity")
-        report = check(source, stored, report, options)
+        report = check(source, runnable, report, options)
         verdict = None if report.parity is None else report.parity.verdict
         if verdict == "failed" or (required and verdict != "passed"):
             return report
+    else:
+        report = studied(source, runnable, report, options)
+    report = check_float16(source, runnable, report, options)
     progress("writing")
     started = time.perf_counter()
+    if bundle:
+        from fuser.targets.atc.folder import write_bundle  # noqa: PLC0415
+
+        return write_bundle(stored, files, output, report)
     written = save(stored, output, force=force, digest=options.hashes)
     facts = replace(report.model, output=str(written.path), output_sha256=written.sha256)
     return replace(report, model=facts, timing={**report.timing, "write": time.perf_counter() - started})
 
 
-def check_writable(source: Path, output: Path, *, force: bool) -> None:
+def bundle_files(
+    stored: StoredModel, definitions: Sequence[FunctionProto], options: Options
+) -> dict[str, str]:
+    """What lies beside the model, by its path in the bundle.
+
+    Raises:
+        ConfigError: atc has no such option.
+        TargetError: no plugin can be written for a fused operator.
+    """
+    from fuser.targets.atc.folder import bundle_files  # noqa: PLC0415
+
+    return bundle_files(stored, definitions, options.atc or AtcOptions(), options.shapes or {})
+
+
+def check_writable(source: Path, output: Path, *, force: bool, folder: bool = False) -> None:
     """Refuse before the work what could not be written after it.
+
+    ``folder``: the output's own folder is made with it.
 
     Raises:
         OutputError: the output is a folder, its folder is missing, or it is the input and ``force`` is not given.
     """
     if output.is_dir():
         raise OutputError(f"{output} is a folder; give the name of a file in it, such as {output / source.name}")
-    if not output.parent.is_dir():
-        raise OutputError(f"the folder {output.parent} does not exist; make it, or write somewhere else")
+    if folder and output.parent.exists() and not output.parent.is_dir():
+        raise OutputError(f"{output.parent} is a file; give the name of a folder")
+    if not (output.parent.parent if folder else output.parent).is_dir():
+        missing = output.parent.parent if folder else output.parent
+        raise OutputError(f"the folder {missing} does not exist; make it, or write somewhere else")
     if output.exists() and output.samefile(source) and not force:
         raise OutputError(f"{output} is the input itself; write somewhere else, or say --force to replace it")
 
 
 def refuse_failed(report: Report) -> None:
-    """Raise OutputError where parity failed: such a model is not written."""
+    """Raise OutputError where parity failed or the target would refuse the model: no such one is written."""
     if report.parity is not None and report.parity.verdict == "failed":
         raise OutputError(f"parity failed, so nothing is written: {report.parity.reason}")
+    if refused(report):
+        raise OutputError("the target would refuse the model, so nothing is written; see report.target")
+
+
+def refused(report: Report) -> bool:
+    """Whether the target would refuse the model, by its findings, and nobody allowed that."""
+    findings, allowed = report.target["findings"], report.target.get("allowed", False)
+    return not allowed and any(finding["severity"] == "error" for finding in findings)
 
 
 def select_rules(options: Options) -> tuple[RewriteRule, ...]:

@@ -106,7 +106,7 @@ def show(target: Mapping[str, Any], bundle: Path | None) -> None:
         from fuser.targets import text  # noqa: PLC0415
 
         shown = text.findings(found, verbose=terminal.verbose())
-        terminal.show("", heading(f"For ATC: {text.counts(found)}"), *shown)
+        terminal.show(*[""][: not terminal.quiet()], heading(f"For ATC: {text.counts(found)}"), *shown)
     if bundle is not None and not terminal.quiet():
         from fuser.report.layout import line  # noqa: PLC0415
 

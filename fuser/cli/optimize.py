@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from fuser.cli import options, terminal
+from fuser.cli import ascend, options, terminal
 from fuser.cli.files import refuse_unwritable, write_whole
 
 if TYPE_CHECKING:
@@ -18,19 +18,22 @@ if TYPE_CHECKING:
 @click.command("optimize")
 @click.argument("model", type=options.PATH)
 @click.option(
-    "-o", "--output", type=options.PATH, required=True, metavar="OUT", help="Where the fused model goes."
-)
+    "-o", "--output", metavar="OUT",
+    help="Where the fused model goes; for atc, DIR/ (with the slash) writes a bundle.  [required]",
+)  # fmt: skip
 @click.option("--force", is_flag=True, help="Let OUT be MODEL itself, which is then replaced whole.")
 @click.option(
     "--report", "report_file", type=options.PATH, metavar="FILE", help="Write the report there, as JSON."
 )
 @click.option(
-    "--target", type=click.Choice(["onnx"]), default="onnx", show_default=True, expose_value=False,
-    help="What will read OUT.",
+    "--target", type=click.Choice(["onnx", "atc"]), default="onnx", show_default=True,
+    help="What will read OUT; atc: Ascend's compiler.",
 )  # fmt: skip
 @click.option(
-    "--fused-as", type=click.Choice(["function", "standard"]), default="function", show_default=True,
-    help="Write fuser::ConvLeakyRelu with its definition, or folded Conv and LeakyRelu.",
+    "--fused-as", type=click.Choice(["function", "standard", "node"]),
+    show_default="function; for atc standard",
+    help="Write fuser::ConvLeakyRelu with its definition, or folded Conv and LeakyRelu, "
+    "or (atc, with a bundle) one node and the plugin that reads it.",
 )  # fmt: skip
 @options.freeze_inputs
 @options.patterns
@@ -44,15 +47,17 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option("--no-parity", is_flag=True, help="The same as --parity off.")
 @options.draws
+@ascend.options
 @options.quiet
 @options.verbose
 def command(
     *,
     model: Path,
-    output: Path,
+    output: str | None,
     force: bool,
     report_file: Path | None,
-    fused_as: Literal["function", "standard"],
+    target: str,
+    fused_as: Literal["function", "standard", "node"] | None,
     freeze_inputs: bool,
     patterns: tuple[Path, ...],
     only: tuple[str, ...],
@@ -65,38 +70,74 @@ def command(
     seed: int,
     tolerance: float | None,
     timeout: float,
+    bundle: Path | None,
+    cann: str,
+    soc: str | None,
+    opset: int | None,
+    precision: str | None,
+    switches: dict[str, bool] | None,
+    allow_findings: bool,
 ) -> int:
     """Fuse MODEL, prove that the result computes the same, and write it.
 
-    Exit status: 0, OUT is written; 1, parity failed and OUT is not written; 2, bad input.
+    For atc the result is put in the form that Ascend's ATC takes, too. What ATC would refuse is not written.
+
+    Exit status: 0, OUT is written; 1, parity failed, or ATC would refuse OUT, and it is not written; 2, bad
+    input.
 
     \b
-    Example:
+    Examples:
       onnx-fuser optimize model.onnx -o fused.onnx --report report.json
+      onnx-fuser optimize model.onnx --target atc -o out/ --soc Ascend310P3
     """
     if no_parity and parity == "required":
         raise click.UsageError("--no-parity and --parity required contradict each other; drop one of them")
-    from fuser.api import Options, optimize  # noqa: PLC0415  (--help needs none of it)
+    only_atc = {
+        "--bundle": bundle, "--cann": cann, "--soc": soc, "--opset": opset, "--precision": precision,
+        "--fusion-switch": switches, "--allow-findings": allow_findings,
+        "--fused-as node": fused_as == "node",
+    }  # fmt: skip
+    ascend.refuse_stray(target, only_atc)
+    place, is_bundle = ascend.destination(output, bundle, target=target)
+    if fused_as == "node" and not is_bundle:
+        raise click.UsageError("--fused-as node needs a bundle, where its plugin goes; say --bundle DIR")
+    from fuser.api import Options, form_of, optimize  # noqa: PLC0415  (--help needs none of it)
 
+    atc = None
+    if target == "atc":
+        atc = ascend.asked(cann, soc, opset, precision, switches, allow=allow_findings)
+    written = place / ascend.MODEL if is_bundle else place
     if report_file is not None:
-        refuse_unwritable(report_file, others=(model, output))
+        refuse_unwritable(report_file, others=(model, written))
     asked = Options(
-        patterns, only, disable, fused_as, freeze_inputs, parity != "off" and not no_parity,
-        inputs, shapes, draws, seed, tolerance, timeout, hashes=report_file is not None,
+        patterns, only, disable, form_of(fused_as, atc), freeze_inputs, parity != "off" and not no_parity,
+        inputs, shapes, draws, seed, tolerance, timeout, hashes=report_file is not None or is_bundle, atc=atc,
     )  # fmt: skip
     with terminal.progress() as step:
-        report = optimize(model, output, asked, force=force, required=parity == "required", progress=step)
+        report = optimize(
+            model, place, asked, bundle=is_bundle, force=force, required=parity == "required", progress=step
+        )
     if report_file is not None:
         write_whole(report_file, json.dumps(report.to_json(), indent=1, ensure_ascii=False) + "\n")
     if not terminal.quiet():
         from fuser.report.text import render  # noqa: PLC0415
 
         terminal.show(*render(report.to_json(), verbose=terminal.verbose()))
-    return _status(report, output, required=parity == "required")
+    if atc is not None:
+        ascend.show(report.target, place if is_bundle and report.model.output else None)
+    return _status(report, written, required=parity == "required")
 
 
 def _status(report: Report, output: Path, *, required: bool) -> int:
     """The exit status, and the sentence for it on stderr."""
+    from fuser.api import refused  # noqa: PLC0415
+
+    if refused(report):
+        terminal.complain(
+            f"ATC would refuse this model, so {output} was not written; the findings say why. "
+            "--allow-findings writes it all the same"
+        )
+        return 1
     found = report.parity
     if found is None or found.verdict == "passed":
         return 0
