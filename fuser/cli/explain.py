@@ -38,5 +38,7 @@ def command(model: Path, node: str | None, freeze_inputs: bool, patterns: tuple[
     if tried is None:
         terminal.show(*left_alone(report, verbose=True), *never_applied(report))
     else:
-        terminal.show(*story(report, str(node), [asdict(d) for d in tried]))
+        reasons = [asdict(d) for d in tried]
+        reasons += [d for d in report["declined"] if d["node"] == node and d not in reasons]
+        terminal.show(*story(report, str(node), sorted(reasons, key=lambda d: -d["reached"])))
     return 0

@@ -70,7 +70,7 @@ def proofs(found: Sequence[Proof]) -> Iterator[RenderableType]:
     """One row per rule: the verdict and what it rests on."""
     yield columns(
         [(p.rule, verdict(p.verdict), str(p.draws), str(p.outside), f"{p.difference:.1e}") for p in found],
-        headings=("rule", "verdict", "draws", "kept out", "largest difference"),
+        headings=("rule", "verdict", "draws", "kept out", "difference"),
         right=[2, 3, 4],
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -71,16 +72,28 @@ def left_alone(report: Json, *, verbose: bool = False) -> Iterator[RenderableTyp
     found = report["declined"]
     if not found:
         return
-    shown = found if verbose else found[:SHOWN]
     yield heading(f"Left alone: {counted(len(found), 'near miss', 'near misses')}, nearest first")
-    yield Sentences(*map(reason, shown))
-    if len(shown) < len(found):
+    if verbose:
+        yield Sentences(*map(reason, found))
+    else:
+        groups = alike(found)
         yield Sentences(
-            f"… and {len(found) - len(shown)} more: --verbose, --report FILE or onnx-fuser explain has them"
+            *(reason(d) + (f" (and {n - 1} more like it)" if n > 1 else "") for d, n in groups[:SHOWN])
         )
+        if rest := sum(n for _, n in groups[SHOWN:]):
+            yield Sentences(f"… and {rest} more: --verbose, --report FILE or onnx-fuser explain has them")
     hints = Counter(d["hint"] for d in found if d["hint"])
     for hint, count in hints.most_common():
         yield Text(f"Hint: {clean(hint)} would help {count} of them", DOUBTFUL)
+
+
+def alike(found: Sequence[Json]) -> list[tuple[Json, int]]:
+    """The first of the near misses that differ in names only, and how many there are; in the order given."""
+    groups: dict[tuple[str, ...], list[Json]] = {}
+    for d in found:
+        key = (d["rule"], d["label"], d["op"], re.sub(r"'[^']*'", "", d["reason"]))
+        groups.setdefault(key, []).append(d)
+    return [(group[0], len(group)) for group in groups.values()]
 
 
 def reason(declined: Json) -> str:
@@ -151,11 +164,14 @@ def rules(report: Json) -> Iterator[RenderableType]:
 
 def never_applied(report: Json) -> Iterator[RenderableType]:
     """The rules that did nothing: tried in vain, or not even tried."""
-    for title, want in (("tried in vain", True), ("without a node to begin with", False)):
-        names = [r["rule"] for r in report["rules"] if not r["hits"] and bool(r["tries"]) is want]
-        if names:
-            yield heading(f"Rules {title}: {len(names)}")
-            yield Sentences(", ".join(names))
+    vain = [r["rule"] for r in report["rules"] if r["tries"] and not r["hits"]]
+    idle = Counter(r["rule"].partition(":")[0] for r in report["rules"] if not r["tries"])
+    if vain:
+        yield heading(f"Rules that were tried in vain: {len(vain)}")
+        yield Sentences(", ".join(vain))
+    if idle:
+        yield heading(f"Rules without a node to begin with: {idle.total()}")
+        yield Sentences(", ".join(name if n == 1 else f"{name} ({n})" for name, n in idle.items()))
 
 
 def story(report: Json, node: str, tried: Sequence[Json]) -> Iterator[RenderableType]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -31,9 +32,9 @@ def test_it_names_the_node_the_fact_and_what_the_pattern_needs(training: Path) -
 
 def test_it_lists_the_rules_that_never_applied(training: Path) -> None:
     said = " ".join(onnx_fuser("explain", training).out.split())
-    vain = said.partition("Rules tried in vain")[2]
+    vain = said.partition("Rules that were tried in vain")[2]
     assert "Affine:batchnorm" in vain
-    assert "LeakyRelu:max" in vain.partition("without a node to begin with")[2]
+    assert re.search(r"\bLeakyRelu \(\d+\)", vain.partition("without a node to begin with")[2])
 
 
 def test_a_node_that_was_fused_has_its_story(tmp_path: Path) -> None:

@@ -103,12 +103,25 @@ def test_details_are_folded() -> None:
 
 
 def test_near_misses_are_cut_at_ten_and_counted() -> None:
-    many = replace(PLAIN, declined=tuple(replace(MISS, node=f"n{i}") for i in range(SHOWN + 3)))
+    many = replace(PLAIN, declined=tuple(replace(MISS, reason=f"reason {i}") for i in range(SHOWN + 3)))
     brief, full = (printed(*render(many.to_json(), verbose=v)) for v in (False, True))
     assert brief.count("[bn] ") == SHOWN
     assert "… and 3 more" in brief
     assert full.count("[bn] ") == SHOWN + 3
     assert "and 3 more" not in full
+
+
+def test_near_misses_that_differ_in_names_only_are_one_line() -> None:
+    a, b = (
+        replace(MISS, reason="'a' is no constant"),
+        replace(MISS, node="other", reason="'b' is no constant"),
+    )
+    other = replace(MISS, reason="'a' is read twice")
+    said = " ".join(printed(*render(replace(PLAIN, declined=(a, b, other, b)).to_json())).split())
+    assert "4 near misses" in said
+    assert "'a' is no constant (and 2 more like it)" in said
+    assert "'b' is no constant" not in said
+    assert "'a' is read twice Hint" in said
 
 
 def test_hints_are_counted() -> None:
