@@ -1,0 +1,291 @@
+"""What a drawn line consists of: anchors, affine operators, what may stand between, activations; each in right and wrong forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from onnx import TensorProto
+
+from fuser.fuzz.body import Body, Shape
+
+FLOAT, FLOAT16 = TensorProto.FLOAT, TensorProto.FLOAT16
+COMPARISONS = ("Greater", "Less", "GreaterOrEqual", "LessOrEqual")
+
+
+# ---- anchors
+
+
+def conv(body: Body) -> None:
+    """Conv over the dims after the channels, in any geometry that leaves something."""
+    c, space, d = body.choices, body.shape[2:], len(body.shape) - 2
+    channels = body.shape[1]
+    group = c.pick([g for g in (1, channels, 2, 3) if channels % g == 0])
+    out = group * c.pick((2, 1, 3) if group == 1 else (1, 2))
+    kernel = [min(c.pick((3, 1, 2)), s) for s in space]
+    attributes: dict[str, object] = {}
+    if group > 1:
+        attributes["group"] = group
+    if c.once_in(2):
+        attributes["kernel_shape"] = kernel
+    strides, dilations, pads = [1] * d, [1] * d, [0] * 2 * d
+    form = c.pick(("plain", "pads", "pads", "strides", "dilations", "SAME_UPPER", "SAME_LOWER", "VALID"))
+    if form == "pads":
+        pads = attributes["pads"] = [c.pick((1, 0, 2)) for _ in range(2 * d)]
+    elif form == "strides":
+        strides = attributes["strides"] = [c.pick((2, 1)) for _ in range(d)]
+    elif form == "dilations":
+        dilations = attributes["dilations"] = [2 if 2 * (k - 1) < s else 1 for k, s in zip(kernel, space, strict=True)]
+    elif form != "plain":
+        attributes["auto_pad"] = form
+    if form.startswith("SAME"):
+        shape = space
+    else:
+        shape = tuple(
+            (space[i] + pads[i] + pads[d + i] - dilations[i] * (kernel[i] - 1) - 1) // strides[i] + 1 for i in range(d)
+        )
+    inputs = [body.value, body.constant(c.array((out, channels // group, *kernel), -1, 1)), *_bias(body, out)]
+    body.op("Conv", inputs, (body.shape[0], out, *shape), **attributes)
+
+
+def conv_transpose(body: Body) -> None:
+    """ConvTranspose, whose weight is [C, M/group, …]."""
+    c, space, d = body.choices, body.shape[2:], len(body.shape) - 2
+    channels = body.shape[1]
+    group = c.pick([g for g in (1, channels, 2, 3) if channels % g == 0])
+    per_group = c.pick((2, 1, 3, channels // group))
+    kernel = [c.pick((2, 1, 3)) for _ in range(d)]
+    strides, extra = [1] * d, [0] * d
+    attributes: dict[str, object] = {"group": group} if group > 1 else {}
+    if c.once_in(2):
+        strides = attributes["strides"] = [c.pick((2, 1)) for _ in range(d)]
+        if c.once_in(3):
+            extra = attributes["output_padding"] = [s - 1 for s in strides]
+    shape = tuple((s - 1) * stride + k + e for s, stride, k, e in zip(space, strides, kernel, extra, strict=True))
+    out = per_group * group
+    inputs = [body.value, body.constant(c.array((channels, per_group, *kernel), -1, 1)), *_bias(body, out)]
+    body.op("ConvTranspose", inputs, (body.shape[0], out, *shape), **attributes)
+
+
+def gemm(body: Body) -> None:
+    """Gemm with any alpha, beta, transB and C, or MatMul with or without an Add."""
+    c, (rows, width) = body.choices, body.shape
+    out = c.pick((3, 2, 4, width))
+    weight = c.array((width, out), -1, 1)
+    form = c.pick(("gemm", "gemm", "gemm", "matmul", "matmul_add"))
+    if form != "gemm":
+        body.op("MatMul", [body.value, body.constant(weight)], (rows, out))
+        if form == "matmul_add":
+            body.op("Add", [body.value, body.constant(c.array(c.pick(((out,), (1, out), ()))))], (rows, out))
+        return
+    attributes: dict[str, object] = {}
+    if c.once_in(2):
+        weight, attributes["transB"] = weight.T, 1
+    if c.once_in(3):
+        attributes["alpha"] = 0.5
+    if c.once_in(3):
+        attributes["beta"] = c.pick((2.0, 0.0))
+    shapes: list[Shape | None] = [(out,), (1, out), (1,), (), (1, 1), (rows, 1), (rows, out)]
+    if body.opset >= 11:
+        shapes.append(None)
+    shape = c.pick(shapes)
+    body.fixed_batch |= shape is not None and len(shape) == 2 and shape[0] > 1
+    extra = [] if shape is None else [body.constant(c.array(shape))]
+    body.op("Gemm", [body.value, body.constant(weight), *extra], (rows, out), **attributes)
+
+
+def _bias(body: Body, out: int) -> list[str]:
+    kind = body.choices.pick(("absent", "given", "given", "empty"))
+    if kind == "given":
+        return [body.constant(body.choices.array((out,)))]
+    return [""] if kind == "empty" else []
+
+
+# ---- affine operators
+
+
+def batch_normalization(body: Body) -> None:
+    """BatchNormalization with statistics far from the identity; now and then in training."""
+    c, channels = body.choices, body.shape[1]
+    low, high = c.pick(((0.3, 2.0), (-2.0, 2.0), (0.0, 0.0), (1e-30, 1e-30)))
+    scale, shift, mean = c.array((channels,), low, high), c.array((channels,)), c.array((channels,))
+    low, high = c.pick(((0.3, 2.0), (0.3, 2.0), (0.0, 0.0)))
+    dtype = FLOAT if body.dtype == FLOAT16 and body.opset >= 15 and c.once_in(2) else body.dtype
+    values = [body.constant(a, dtype) for a in (scale, shift, mean, c.array((channels,), low, high))]
+    attributes: dict[str, object] = {"epsilon": c.pick((1e-3, 1e-2, 0.5))}
+    if c.once_in(4):
+        attributes["momentum"] = 0.5
+    if body.opset >= 14 and c.once_in(12):
+        attributes["training_mode"] = 1
+        body.op("BatchNormalization", [body.value, *values], body.shape, outputs=3, **attributes)
+        return
+    body.op("BatchNormalization", [body.value, *values], body.shape, **attributes)
+
+
+def elementwise(body: Body) -> None:
+    """Mul, Add, Sub or Div with a constant on either side, along the channels or along another axis."""
+    c = body.choices
+    op = c.pick(("Mul", "Add", "Sub", "Div"))
+    shape = _constant_shape(body)
+    low, high = (0.5, 2.0) if op == "Div" else (-2.0, 2.0)
+    constant = body.constant(c.array(shape, low, high))
+    swapped = c.once_in(2 if op in ("Mul", "Add") else 4)
+    if op == "Div" and swapped:
+        body.op("Abs", [body.value], body.shape)
+        body.op("Add", [body.value, body.constant(np.asarray(1.0))], body.shape)
+    inputs = [constant, body.value] if swapped else [body.value, constant]
+    body.op(op, inputs, tuple(np.broadcast_shapes(shape, body.shape)))
+
+
+def _constant_shape(body: Body) -> Shape:
+    rank, shape = len(body.shape), body.shape
+    channels = shape[1]
+    ones = (1,) * (rank - 2)
+    right: list[Shape] = [(1, channels, *ones), (channels, *ones), (), (1,), (1,) * rank]
+    wrong: list[Shape] = [shape[-1:], (*shape[:1], *(1,) * (rank - 1)), (1, channels, *shape[2:]), (1, *right[0])]
+    if rank > 3:
+        wrong += [(1, 1, shape[2], *ones[1:]), (1, channels, 1, *shape[3:]), (1, 1, *right[0][1:])]
+    found = body.choices.pick([*right, *right, *right, *wrong])
+    body.fixed_batch |= len(found) >= rank and found[-rank] > 1
+    body.fixed_batch |= len(found) > rank
+    return found
+
+
+def residual(body: Body) -> None:
+    """A sum or product with another value that runs."""
+    same = [v for v, s, t in body.seen if s == body.shape and t == body.dtype]
+    other = body.choices.pick(same) if same else body.value
+    body.op(body.choices.pick(("Add", "Mul", "Sub")), [body.value, other], body.shape)
+
+
+# ---- what may stand between
+
+
+def between(body: Body) -> None:
+    """Something that passes the value on, or seems to."""
+    c = body.choices
+    form = c.pick(("identity", "dropout", "cast", "transposes", "transpose", "flatten", "squeeze", "pool", "relu", "clip"))
+    shape, rank = body.shape, len(body.shape)
+    if form == "identity":
+        body.op("Identity", [body.value], shape)
+    elif form == "dropout":
+        body.op("Dropout", [body.value], shape, outputs=c.pick((1, 2)))
+    elif form == "cast":
+        to = c.pick([t for t in (FLOAT, FLOAT16, TensorProto.DOUBLE) if t != body.dtype])
+        body.become(body.op("Cast", [body.value], to=to), shape, to)
+    elif form in ("transposes", "transpose"):
+        perm = [0, *range(2, rank), 1] if c.once_in(2) else [0, 1, *reversed(range(2, rank))]
+        back = [perm.index(i) for i in range(rank)]
+        body.op("Transpose", [body.value], tuple(shape[i] for i in perm), perm=perm)
+        if form == "transposes":
+            body.op("Transpose", [body.value], shape, perm=back)
+    elif form == "flatten" and rank > 2:
+        if c.once_in(2):
+            to = [0, shape[1], -1]
+            size = int(np.prod(shape[2:]))
+            body.op("Reshape", [body.value, body.constant(np.asarray(to), TensorProto.INT64)], (shape[0], shape[1], size))
+        else:
+            body.op("Flatten", [body.value], (shape[0], int(np.prod(shape[1:]))))
+    elif form == "squeeze" and rank > 2 and shape[-1] == 1:
+        body.axes("Squeeze", [rank - 1], shape[:-1])
+    elif form == "squeeze" and rank < 5:
+        body.axes("Unsqueeze", [rank], (*shape, 1))
+    elif form == "pool" and rank > 2:
+        body.op("GlobalAveragePool", [body.value], (*shape[:2], *(1,) * (rank - 2)))
+    elif form == "clip" and body.opset >= 11:
+        body.op("Clip", [body.value, body.constant(np.asarray(-1.0)), body.constant(np.asarray(1.0))], shape)
+    else:
+        body.op("Relu", [body.value], shape)
+
+
+# ---- activations
+
+
+def activation(body: Body) -> None:
+    """One of the spellings of LeakyRelu, or what looks like one, or something else."""
+    body.choices.pick((leaky, leaky, maximum, where, prelu, two_relus, max_and_min, absolute, other))(body)
+
+
+def leaky(body: Body) -> None:
+    """The operator itself."""
+    alpha = body.choices.pick((0.2, None, 0.0, -0.5, 1.5))
+    body.op("LeakyRelu", [body.value], body.shape, **({} if alpha is None else {"alpha": alpha}))
+
+
+def _slope(body: Body) -> str:
+    channels = (1, body.shape[1], *(1,) * (len(body.shape) - 2))
+    values = body.choices.pick((np.asarray(0.2), np.asarray([0.1]), np.asarray(1.5), np.full(channels, 0.3), None))
+    return body.constant(body.choices.array(channels, 0.0, 1.0) if values is None else values)
+
+
+def _scaled(body: Body, value: str, slope: str) -> str:
+    return body.op("Mul", [slope, value] if body.choices.once_in(2) else [value, slope])
+
+
+def maximum(body: Body) -> None:
+    """max(x, a*x), now and then min."""
+    if body.opset < 8 or len(body.shape) < 2:
+        leaky(body)
+        return
+    x, slope = body.value, _slope(body)
+    scaled = _scaled(body, x, slope)
+    op = body.choices.pick(("Max", "Max", "Max", "Min"))
+    body.op(op, [scaled, x] if body.choices.once_in(2) else [x, scaled], body.shape)
+
+
+def where(body: Body) -> None:
+    """A comparison with zero, or nearly, and both orders of the branches."""
+    if body.opset < 9:
+        leaky(body)
+        return
+    c, x = body.choices, body.value
+    test = c.pick(COMPARISONS if body.opset >= 12 else COMPARISONS[:2])
+    threshold = body.constant(np.asarray(c.pick((0.0, 0.0, 0.0, 0.5))))
+    condition = body.op(test, [threshold, x] if c.once_in(4) else [x, threshold])
+    scaled = _scaled(body, x, _slope(body))
+    body.op("Where", [condition, scaled, x] if c.once_in(2) else [condition, x, scaled], body.shape)
+
+
+def prelu(body: Body) -> None:
+    """PRelu with equal or different slopes, of any shape that broadcasts."""
+    c, channels, rank = body.choices, body.shape[1], len(body.shape)
+    shape = c.pick(((1,), (channels, *(1,) * (rank - 2)), (1, channels, *(1,) * (rank - 2)), body.shape[-1:]))
+    values = np.full(shape, 0.25) if c.once_in(2) else c.array(shape, 0.0, 1.0)
+    body.op("PRelu", [body.value, body.constant(values)], body.shape)
+
+
+def two_relus(body: Body) -> None:
+    """relu(x) - a*relu(-x), or + with a negative a as Keras writes it."""
+    c, x, shape = body.choices, body.value, body.shape
+    op = c.pick(("Sub", "Add"))
+    slope = body.constant(np.asarray(c.pick((-0.2, 0.2) if op == "Add" else (0.2, -0.2))))
+    right = body.op("Relu", [x])
+    left = body.op("Relu", [body.op("Neg", [x])])
+    body.op(op, [right, _scaled(body, left, slope)], shape)
+
+
+def max_and_min(body: Body) -> None:
+    """max(x, 0) + a*min(x, 0)."""
+    if body.opset < 8:  # Max and Min did not broadcast
+        leaky(body)
+        return
+    x, shape, zero = body.value, body.shape, body.constant(np.asarray(body.choices.pick((0.0, 0.0, 0.1))))
+    right = body.op("Max", [x, zero])
+    left = _scaled(body, body.op("Min", [x, zero]), body.constant(np.asarray(0.2)))
+    body.op("Add", [right, left], shape)
+
+
+def absolute(body: Body) -> None:
+    """b*x + c*|x|, which is LeakyRelu where b + c is 1."""
+    x, shape, b = body.value, body.shape, body.choices.pick((0.6, 0.5, 0.7))
+    straight = _scaled(body, x, body.constant(np.asarray(b)))
+    bent = _scaled(body, body.op("Abs", [x]), body.constant(np.asarray(0.4)))
+    body.op("Add", [straight, bent], shape)
+
+
+def other(body: Body) -> None:
+    """What is no LeakyRelu."""
+    body.op(body.choices.pick(("Relu", "Sigmoid", "Tanh", "Elu", "Softplus")), [body.value], body.shape)
+
+
+AFFINE: tuple[Callable[[Body], None], ...] = (batch_normalization, batch_normalization, elementwise, elementwise, residual)
