@@ -11,8 +11,9 @@ import jsonschema
 import junitparser
 import pytest
 from lxml import etree
+from rich.console import Console
 
-from fuser.gate import github, junit, plain, sarif
+from fuser.gate import github, junit, plain, sarif, text
 from fuser.gate.limits import Accepted
 from fuser.gate.verdict import KINDS, Found, Outcome, Verdict
 
@@ -204,3 +205,27 @@ def test_the_summary_lets_no_markup_through() -> None:
     outside = "".join(shown.split("``")[::2])
     assert "<b>" not in outside
     assert "\x1b" not in shown
+
+
+def test_text_shows_some_notes_and_all_when_asked() -> None:
+    facts = {**FACTS, "batch_normalizations_before": 0, "ms_before": 2.0, "ms_after": 1.0}
+    notes = tuple(finding("fusion-gained", "note", f"act{i}") for i in range(12))
+    outcome = Outcome((Verdict("m.onnx", (), notes, facts=facts),))
+    few, all_of_them = printed(outcome), printed(outcome, verbose=True)
+    assert few.startswith("passed m.onnx: 3 fused, parity passed, 2 -> 1 ms\n")
+    assert "… and 2 more notes: --verbose has them" in few
+    assert few.count("fusion-gained") == 10
+    assert all_of_them.count("fusion-gained") == 12
+
+
+def test_text_lets_no_escape_through() -> None:
+    shown = printed(Outcome((MEAN,), (HOSTILE,)))
+    assert all(line.isprintable() for line in shown.splitlines())
+
+
+def printed(outcome: Outcome, *, verbose: bool = False) -> str:
+    console = Console(width=200, markup=False, emoji=False, highlight=False, color_system=None)
+    with console.capture() as captured:
+        for part in text.render(outcome, verbose=verbose):
+            console.print(part)
+    return captured.get()
