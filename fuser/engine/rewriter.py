@@ -8,7 +8,7 @@ constant is not.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
@@ -88,20 +88,17 @@ class Rewriter:
         """Put nodes that compute the same in a node's place; this is not taken back."""
         self.replace_all((node,), by)
 
-    def replace_all(self, nodes: Iterable[Node], by: Sequence[Node]) -> None:
+    def replace_all(self, nodes: Collection[Node], by: Sequence[Node]) -> None:
         """Put nodes in the place of others that compute the same; this is not taken back."""
-        for node in nodes:
-            self._detach(node)
-        for new in by:
-            self._attach(new)
+        self._detach(nodes)
+        self._attach(by)
 
     def undo(self, mark: int) -> None:
         """Take back every rewrite made since the journal had ``mark`` entries."""
         while len(self.journal) > mark:
             done = self.journal.pop()
             self.hits[done.rule.id] -= 1
-            for node in done.added:
-                self._detach(node)
+            self._detach(done.added)
             for node, inputs in done.renamed:
                 self.graph.count_reads(node, node.inputs, -1)
                 node.inputs = inputs
@@ -110,20 +107,17 @@ class Rewriter:
                 del self.graph.made_constants[name]
                 self.graph.local.discard(name)
                 self.graph.constants.pop(name, None)
-            for node in done.removed:
-                self._attach(node)
+            self._attach(done.removed)
 
     def _apply(self, match: Match, plan: Plan) -> Applied:
         graph = self.graph
         removed = tuple(match.nodes.values())
-        for node in removed:
-            self._detach(node)
+        self._detach(removed)
         for name, const in plan.constants.items():
             graph.made_constants[name] = const
             graph.local.add(name)
             graph.constants[name] = const
-        for node in plan.nodes:
-            self._attach(node)
+        self._attach(plan.nodes)
         renamed = [(node, node.inputs) for node in plan.readers]
         for node, inputs in renamed:
             graph.count_reads(node, inputs, -1)
@@ -132,29 +126,35 @@ class Rewriter:
         output = match.values[match.rule.pattern.outputs[0]]
         return Applied(match.rule, removed, tuple(plan.nodes), tuple(plan.constants), tuple(renamed), output)
 
-    def _detach(self, node: Node) -> None:
+    def _detach(self, nodes: Collection[Node]) -> None:
+        """Take nodes out: all their reads first, since a value that has no producer any more is nobody's here."""
         graph = self.graph
-        graph.count_reads(node, node.inputs, -1)
-        for o in node.outputs:
-            if graph.producer.get(o) is node:
-                del graph.producer[o]
-                graph.local.discard(o)
-        if node.original:
-            graph.removed.add(node)
-        else:
-            graph.added.pop(node, None)
+        for node in nodes:
+            graph.count_reads(node, node.inputs, -1)
+        for node in nodes:
+            for o in node.outputs:
+                if graph.producer.get(o) is node:
+                    del graph.producer[o]
+                    graph.local.discard(o)
+            if node.original:
+                graph.removed.add(node)
+            else:
+                graph.added.pop(node, None)
 
-    def _attach(self, node: Node) -> None:
+    def _attach(self, nodes: Collection[Node]) -> None:
+        """Put nodes in: all their outputs first, for the same reason."""
         graph = self.graph
-        if node.original:
-            graph.removed.discard(node)
-        else:
-            graph.added[node] = None
-        for o in node.outputs:
-            if o:
-                graph.producer[o] = node
-                graph.local.add(o)
-        graph.count_reads(node, node.inputs, 1)
+        for node in nodes:
+            if node.original:
+                graph.removed.discard(node)
+            else:
+                graph.added[node] = None
+            for o in node.outputs:
+                if o:
+                    graph.producer[o] = node
+                    graph.local.add(o)
+        for node in nodes:
+            graph.count_reads(node, node.inputs, 1)
 
 
 @dataclass
