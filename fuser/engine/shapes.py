@@ -75,6 +75,8 @@ class Shapes:
             return self._convolution(graph, node, depth)
         if op == "Transpose":
             return self._transpose(graph, node, depth)
+        if op in ("Gemm", "MatMul") and len(node.inputs) > 1:
+            return self._matrix_product(graph, node, depth)
         return None
 
     def _constant_shape(self, graph: Graph, value: str) -> Shape | None:
@@ -104,6 +106,22 @@ class Shapes:
         if "Transpose" in node.op_type:
             return (x[0], channels, *[FREE] * (len(w) - 2))
         return (x[0], channels, *_spatial(graph, node, x[2:], w[2:]))
+
+    def _matrix_product(self, graph: Graph, node: Node, depth: int) -> Shape | None:
+        """Gemm gives [M, N], MatMul by a matrix its first operand's shape with N for the last dim."""
+        a = self.shape(graph, node.inputs[0], depth + 1)
+        b = self.shape(graph, node.inputs[1], depth + 1)
+        columns = FREE
+        if b is not None and len(b) == 2:
+            turned = graph.attribute(node, "transB") if node.op_type == "Gemm" else None
+            columns = b[0] if turned is not None and turned.i else b[1]
+        if node.op_type == "Gemm":
+            turned = graph.attribute(node, "transA")
+            rows = FREE if a is None or len(a) != 2 else a[1] if turned is not None and turned.i else a[0]
+            return (rows, columns)
+        if a is None or b is None or len(a) < 2 or len(b) != 2:
+            return None
+        return (*a[:-1], columns)
 
     def _transpose(self, graph: Graph, node: Node, depth: int) -> Shape | None:
         x = self.shape(graph, node.inputs[0], depth + 1)

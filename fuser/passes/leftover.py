@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from fuser.engine.match import Mismatch
@@ -34,17 +36,26 @@ def leftover(work: Work) -> None:
 
 
 def _anchor_within_reach(work: Work, node: Node) -> bool:
-    """Whether a Conv, ConvTranspose or Gemm lies above, at most FARTHEST operators away."""
-    graph, seen = work.graph, [node]
+    """Whether a Conv, ConvTranspose or Gemm lies above or, for what scales and shifts, below: at most FARTHEST operators away."""
+    graph = work.graph
+
+    def above(step: Node) -> Iterator[Node]:
+        return (graph.producer[v] for v in step.inputs if v in graph.producer)
+
+    def below(step: Node) -> Iterator[Node]:
+        return (reader for v in step.outputs for reader in graph.readers_of(v))
+
+    return any(_reaches(work, node, way) for way in ((above, below) if node.kind == BATCHNORM else (above,)))
+
+
+def _reaches(work: Work, node: Node, way: Callable[[Node], Iterator[Node]]) -> bool:
+    seen = [node]
     for step in seen:
-        for value in step.inputs:
-            above = graph.producer.get(value)
-            if above is None or above in seen:
-                continue
-            if above.kind in work.rules.anchors or above.kind[0] == "fuser":
+        for other in islice(way(step), FARTHEST):
+            if other.kind in work.rules.anchors or other.kind[0] == "fuser":
                 return True
-            if above.op_type in BETWEEN and len(seen) < FARTHEST:
-                seen.append(above)
+            if other.op_type in BETWEEN and len(seen) < FARTHEST and other not in seen:
+                seen.append(other)
     return False
 
 
