@@ -222,6 +222,8 @@ def main() -> int:
     if shutil.disk_usage(ROOT).free < 2e9:
         parser.error(f"{MODELS} needs 2 GB of free space")
     MODELS.mkdir(parents=True, exist_ok=True)
+    # As installers do: where Python is told to write no bytecode, each run would compile the checkout.
+    subprocess.run([sys.executable, "-m", "compileall", "-q", str(ROOT / "fuser")], check=True)
 
     results: dict[tuple[str, str], Usage] = {}
     lines = [HEADER]
