@@ -56,11 +56,11 @@ class _Run:
 
     def step(self, operator: Operator) -> None:
         """Allocate what the operator makes, note what is in use, let go of what nothing needs any longer."""
-        before, outputs = self.total, operator.outputs
+        before, outputs, over = self.total, operator.outputs, None
         if operator.view and outputs:
             self._view(operator.inputs[0], outputs[0])
             outputs = outputs[1:]
-        elif self.in_place and self._write_over(operator):
+        elif self.in_place and (over := self._write_over(operator)):
             outputs = outputs[1:]
         for value in outputs:
             self.allocate(value)
@@ -70,6 +70,10 @@ class _Run:
             # The outputs of If are those of the branch that ran.
             used = max(used, before + hungriest) if operator.op == "If" else used + hungriest
         self.plan.used.append(used)
+        if over is not None:  # what the output does not fill is free for others
+            need = self.graph.sizes[operator.outputs[0]] or 0
+            self.total -= over.size - need
+            over.size = need
         for value in operator.reads:
             self.left[value] -= 1
             if not self.left[value]:
@@ -92,13 +96,13 @@ class _Run:
         elif output in self.graph.kept:  # an output that shows an input or a weight is a copy
             self.allocate(output)
 
-    def _write_over(self, operator: Operator) -> bool:
-        """Whether the first output goes over an input: this operator is its last reader, and the output fits.
+    def _write_over(self, operator: Operator) -> _Buffer | None:
+        """The memory of an input that the first output goes over: nothing reads it later, and the output fits.
 
         A fused operator may write over the value it convolves, where the output is no larger.
         """
         if not (operator.fused or operator.elementwise) or not operator.outputs:
-            return False
+            return None
         need = self.graph.sizes.get(operator.outputs[0]) or 0
         for value in operator.inputs[:1] if operator.fused else operator.inputs:
             buffer = self.buffers.get(value)
@@ -109,8 +113,8 @@ class _Run:
                 buffer.values += 1
                 self.buffers[operator.outputs[0]] = buffer
                 self.plan.reuses.append((operator, value, need))
-                return True
-        return False
+                return buffer
+        return None
 
     def _release(self, value: str) -> None:
         if value in self.graph.kept:

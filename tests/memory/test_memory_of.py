@@ -51,6 +51,15 @@ def test_a_fused_operator_whose_input_is_needed_later_is_not_in_place() -> None:
     assert (found.after.peak, found.after.in_place_peak) == (3 * VALUE, 2 * VALUE)
 
 
+def test_what_a_smaller_output_leaves_is_free_for_others() -> None:
+    """8 channels, then 4 over them: while the last block makes 16, only the 4 are in use beside it."""
+    model = conv_bn_leaky(channels=(8, 8, 4, 16), size=8)
+    found = memory_of(model, fused(model))
+    assert found.after is not None
+    assert [s.bytes for s in found.after.steps] == [2 * VALUE, 3 * VALUE, 5 * VALUE]
+    assert [s.in_place_bytes for s in found.after.steps] == [2 * VALUE, 2 * VALUE, 5 * VALUE]
+
+
 def test_a_larger_output_does_not_fit() -> None:
     """Four channels in, eight out."""
     model = conv_bn_leaky(channels=(4, 4, 8), size=8)

@@ -14,7 +14,7 @@ ACTIVATION = Markup("<var>y</var> = max(<var>z</var>, 0) + <var>α</var> · min(
 
 def steps(fusion: Json, docs: Mapping[str, str]) -> list[tuple[str, Markup | str]]:
     """What each rule says of itself that led to the operator, and what the operator computes."""
-    rules = [rule for rule in fusion["rules"] if docs.get(rule)]
+    rules = [rule for rule in fusion["rules"] if docs.get(rule) and rule.split(":")[0] != fusion["op"]]
     lines: list[tuple[str, Markup | str]] = [(rule, docs[rule]) for rule in rules]
     sign = next((ANCHORS[op] for op in fusion["ops"] if op in ANCHORS), None)
     if sign is not None and fusion["negative_slope"] is not None:

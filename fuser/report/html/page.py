@@ -1,8 +1,8 @@
 """The page: what it says, section by section. How it looks is in template.html, style.css and table.js.
 
 Every text out of a model goes through Jinja2's autoescaping. Only the two files beside this one and the charts
-are put in as they are. The Content-Security-Policy names the script by its hash, so nothing else could run, and
-lets nothing be requested.
+are put in as they are. The Content-Security-Policy names the script by its hash, so nothing else could run,
+and lets nothing be requested.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _finalized(value: Any) -> Any:
 
 
 def _own(name: str) -> Markup:
-    return Markup((files("fuser.report.html") / name).read_text("utf-8").strip())
+    return Markup((files("fuser.report.html") / name).read_text("utf-8").strip())  # noqa: S704 - our own file
 
 
 def policy(style: str, script: str) -> str:
@@ -124,7 +124,7 @@ def kinds(report: Json) -> list[dict[str, Any]]:
         key = (fusion["op"], tuple(fusion["ops"]), edges, tuple(fusion["rules"]))
         if key in found:
             found[key]["count"] += 1
-        elif fusion["ops"]:
+        elif fusion["ops"] and fusion["nodes"]:
             found[key] = {"count": 1, "fusion": fusion}
     most = sorted(found.values(), key=lambda kind: -kind["count"])[:MOST_KINDS]
     for kind in most:
@@ -136,10 +136,9 @@ def kinds(report: Json) -> list[dict[str, Any]]:
 
 
 def sites(report: Json) -> list[dict[str, Any]]:
-    """One row per fused operator: what it is, what the parity check saw there, whether it may write in place."""
-    checked = {
-        (s["site"]["graph"], s["site"]["output"]): s for s in (report["parity"] or {"sites": []})["sites"]
-    }
+    """One row per fused operator: what it is, what parity saw there, whether it may write in place."""
+    found = report["parity"]["sites"] if report["parity"] else []
+    checked = {(s["site"]["graph"], s["site"]["output"]): s for s in found}
     memory = report["memory"]
     saves = {r["output"]: r["saves"] for r in memory["in_place"]} if memory else {}
     rows = []
@@ -173,7 +172,7 @@ def histograms(report: Json) -> list[tuple[Json, Sequence[Markup]]]:
 def _spoken(output: Json) -> str:
     total, equal = sum(output["histogram"]), output["histogram"][0]
     return (
-        f"Histogram: of {total:,} elements {equal:,} are equal; the one that is furthest needs a tolerance of "
+        f"Histogram: of {total:,} elements {equal:,} are equal; the furthest needs a tolerance of "
         f"{measure(output['smallest_tolerance'])}, {measure(output['tolerance'])} is allowed"
     )
 
@@ -185,8 +184,8 @@ def area(report: Json) -> list[Markup]:
         return []
     before, after = memory["before"], memory["after"]
     label = (
-        f"Area chart: activation memory over the operators of a run, at most {decimal(before['peak'])} before fusion "
-        f"and {decimal(after['peak'])} after it"
+        "Area chart: activation memory over the operators of a run, at most "
+        f"{decimal(before['peak'])} before fusion and {decimal(after['peak'])} after it"
     )
     return charts.memory(before, after, label=label)
 

@@ -8,6 +8,8 @@ from typing import Any
 
 Json = Mapping[str, Any]
 WIDTH, HEIGHT, GAP_X, GAP_Y, MARGIN = 138, 34, 14, 26, 8
+SIDE = 14
+"""How far beside the boxes an arrow runs that passes others."""
 MOST_BOXES = 24
 
 
@@ -45,7 +47,8 @@ class Picture:
 
 def before(fusion: Json) -> Picture:
     """The model's nodes of a site, each below those it reads."""
-    ops, names = fusion["ops"][:MOST_BOXES], fusion["nodes"]
+    both = list(zip(fusion["ops"], fusion["nodes"], strict=False))[:MOST_BOXES]
+    ops, names = [op for op, _ in both], [name for _, name in both]
     edges = [(a, b) for a, b in fusion["edges"] if a != b and max(a, b) < len(ops)]
     if _loose(edges, len(ops)):
         edges = [(i, i + 1) for i in range(len(ops) - 1)]
@@ -54,7 +57,8 @@ def before(fusion: Json) -> Picture:
     for i, d in enumerate(depth):
         rows[d].append(i)
     widest = max(map(len, rows))
-    width = widest * WIDTH + (widest - 1) * GAP_X + 2 * MARGIN
+    skips = any(depth[b] > depth[a] + 1 for a, b in edges)
+    width = widest * WIDTH + (widest - 1) * GAP_X + 2 * (MARGIN + SIDE * skips)
     boxes: dict[int, Box] = {}
     for d, row in enumerate(rows):
         left = (width - len(row) * WIDTH - (len(row) - 1) * GAP_X) / 2
@@ -63,7 +67,9 @@ def before(fusion: Json) -> Picture:
             boxes[i] = Box(x, y, ops[i] or "?", names[i], names[i] in fusion["folded"])
     first, last = [boxes[i] for i in rows[0]], [boxes[i] for i in rows[-1]]
     height = last[0].y + HEIGHT + GAP_Y + MARGIN
-    arrows = [_arrow(boxes[a].bottom, boxes[b].top) for a, b in edges]
+    arrows = [
+        (_detour if depth[b] > depth[a] + 1 else _arrow)(boxes[a].bottom, boxes[b].top) for a, b in edges
+    ]
     arrows += [_arrow((b.top[0], MARGIN), b.top) for b in first]
     arrows += [_arrow(b.bottom, (b.bottom[0], height - MARGIN)) for b in last]
     return Picture(width, height, tuple(boxes[i] for i in range(len(ops))), tuple(arrows), " + ".join(ops))
@@ -98,9 +104,22 @@ def _depths(edges: Sequence[tuple[int, int]], count: int) -> list[int]:
     return depth
 
 
+def _detour(start: tuple[float, float], end: tuple[float, float]) -> str:
+    """Past the boxes between, on their right."""
+    (x1, y1), (x2, y2) = (start[0] + WIDTH / 4, start[1]), (end[0] + WIDTH / 4, end[1])
+    side = max(x1, x2) + WIDTH / 4 + SIDE
+    out = f"C{x1:g} {y1 + 14:g} {side:g} {y1 + 2:g} {side:g} {y1 + GAP_Y:g}"
+    back = f"V{y2 - GAP_Y:g}C{side:g} {y2 - 4:g} {x2:g} {y2 - 18:g} {x2:g} {y2:g}"
+    return f"M{x1:g} {y1:g}{out}{back}{_head(x2, y2)}"
+
+
+def _head(x: float, y: float) -> str:
+    return f"M{x - 4:g} {y - 7:g}L{x:g} {y:g}L{x + 4:g} {y - 7:g}"
+
+
 def _arrow(start: tuple[float, float], end: tuple[float, float]) -> str:
     (x1, y1), (x2, y2) = start, end
-    head = f"M{x2 - 4:g} {y2 - 7:g}L{x2:g} {y2:g}L{x2 + 4:g} {y2 - 7:g}"
+    head = _head(x2, y2)
     if x1 == x2:
         return f"M{x1:g} {y1:g}V{y2:g}{head}"
     middle = (y1 + y2) / 2

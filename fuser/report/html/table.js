@@ -1,6 +1,7 @@
 // Tables that sort and filter. Rows are in the page; without this script they are all shown.
 "use strict";
 const PAGE = 100;
+const FEW = 6;
 const order = new Intl.Collator(undefined, { numeric: true });
 for (const box of document.querySelectorAll(".table")) {
   const tools = box.querySelector(".tools");
@@ -23,7 +24,8 @@ for (const box of document.querySelectorAll(".table")) {
       }
     }
     body.replaceChildren(...part.map((entry) => entry.row));
-    const found = shown.length < rows.length ? `${shown.length} of ${rows.length} rows` : `${rows.length} rows`;
+    const total = rows.length === 1 ? "1 row" : `${rows.length} rows`;
+    const found = shown.length < rows.length ? `${shown.length} of ${total}` : total;
     output.textContent = part.length < shown.length ? `${found}, the first ${part.length} shown` : found;
     all.hidden = part.length === shown.length;
     all.textContent = `Show all ${shown.length}`;
@@ -75,6 +77,6 @@ for (const box of document.querySelectorAll(".table")) {
   };
   all.addEventListener("click", showAll);
   addEventListener("beforeprint", showAll);
-  tools.hidden = false;
+  tools.hidden = rows.length < FEW;
   draw();
 }
