@@ -51,23 +51,30 @@ CASES = (
     Case(DISCRIMINATOR, "PyTorch dynamo", "torch_dynamo_discriminator", 4),
     Case(DISCRIMINATOR, "MindSpore", "mindspore_discriminator", 4),
     Case(DISCRIMINATOR, "Paddle", "paddle_discriminator", 4),
-    # The first two blocks of it alone.
-    Case(DISCRIMINATOR, "Flax, jax2onnx", "jax_head", 2),
-    # Four ConvTranspose with both (Keras: a Dense and three), and a last ConvTranspose with Tanh.
+    Case(DISCRIMINATOR, "Keras, tf2onnx", "networks/keras_discriminator", 4),
+    Case(DISCRIMINATOR, "Flax, jax2onnx", "networks/jax_discriminator", 4),
+    # Four ConvTranspose with both (Keras: a Dense and three; Flax: a Linear and two), and one with Tanh.
     Case(GENERATOR, "PyTorch", "torch_generator", 4),
     Case(GENERATOR, "PyTorch, modules as functions", "torch_functions_generator", 4),
     Case(GENERATOR, "PyTorch dynamo", "networks/torch_dynamo_generator", 4),
     Case(GENERATOR, "Keras, tf2onnx", "keras_generator", 4),
+    Case(GENERATOR, "Flax, jax2onnx", "networks/jax_generator", 3),
     # YOLOv4-tiny's and YOLOv3-tiny's layers that end in LeakyRelu; the heads end in a Conv alone.
     Case(YOLO, "darknet", "darknet_yolov4_tiny", 14, ("--freeze-inputs",)),
     Case(YOLO, "PyTorch", "networks/torch_yolo", 11),
     Case(YOLO, "PyTorch dynamo", "networks/torch_dynamo_yolo", 11),
-    # Five Conv1d and a Linear.
+    Case(YOLO, "Keras, tf2onnx", "networks/keras_yolo", 11),
+    Case(YOLO, "Flax, jax2onnx", "networks/jax_yolo", 11),
+    # Five Conv1d (Keras: four) and a Linear.
     Case(CONV1D, "PyTorch", "networks/torch_conv1d", 6),
     Case(CONV1D, "PyTorch dynamo", "networks/torch_dynamo_conv1d", 6),
+    Case(CONV1D, "Keras, tf2onnx", "networks/keras_conv1d", 5),
+    Case(CONV1D, "Flax, jax2onnx", "networks/jax_conv1d", 6),
     # Five Conv3d and a ConvTranspose3d.
     Case(CONV3D, "PyTorch", "networks/torch_conv3d", 6),
     Case(CONV3D, "PyTorch dynamo", "networks/torch_dynamo_conv3d", 6),
+    Case(CONV3D, "Keras, tf2onnx", "networks/keras_conv3d", 6),
+    Case(CONV3D, "Flax, jax2onnx", "networks/jax_conv3d", 6),
 )
 
 

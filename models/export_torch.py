@@ -101,7 +101,9 @@ class VoxelUNet(nn.Module):  # type: ignore[misc]
         super().__init__()
 
         def block(fan_in: int, fan_out: int, **geometry: int) -> Any:
-            conv = nn.Conv3d(fan_in, fan_out, 3, padding=1, bias=False, **geometry)
+            # With a bias, though BatchNorm takes it away: where there is none, the newer exporter computes
+            # one for Conv3d, of shape [fan_out, 2], which nothing can run.
+            conv = nn.Conv3d(fan_in, fan_out, 3, padding=1, **geometry)
             return nn.Sequential(conv, nn.BatchNorm3d(fan_out), nn.LeakyReLU(0.01))
 
         self.left = nn.Sequential(block(1, 4), block(4, 8))
