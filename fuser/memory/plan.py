@@ -97,7 +97,7 @@ class _Run:
             self.allocate(output)
 
     def _write_over(self, operator: Operator) -> _Buffer | None:
-        """The memory of an input that the first output goes over: nothing reads it later, and the output fits.
+        """The memory of an input that the first output goes over: nothing reads it later, the output fits.
 
         A fused operator may write over the value it convolves, where the output is no larger.
         """

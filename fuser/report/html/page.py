@@ -1,8 +1,8 @@
 """The page: what it says, section by section. How it looks is in template.html, style.css and table.js.
 
-Every text out of a model goes through Jinja2's autoescaping. Only the two files beside this one and the charts
-are put in as they are. The Content-Security-Policy names the script by its hash, so nothing else could run,
-and lets nothing be requested.
+Every text out of a model goes through Jinja2's autoescaping. Only the two files beside this one and the
+charts are put in as they are. The Content-Security-Policy names the script by its hash, so nothing else
+could run, and lets nothing be requested.
 """
 
 from __future__ import annotations
