@@ -74,7 +74,6 @@ CASES = (
     Case(CONV3D, "PyTorch", "networks/torch_conv3d", 6),
     Case(CONV3D, "PyTorch dynamo", "networks/torch_dynamo_conv3d", 6),
     Case(CONV3D, "Keras, tf2onnx", "networks/keras_conv3d", 6),
-    Case(CONV3D, "Flax, jax2onnx", "networks/jax_conv3d", 6),
 )
 
 

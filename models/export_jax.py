@@ -6,7 +6,7 @@ The files that lie there were made with jax 0.10.2, flax 0.12.8, jax2onnx 0.17.1
     python models/export_jax.py
 
 Flax has the channels last, so there are Transposes about. The networks are in inference mode, their weights
-random and seeded.
+random and seeded. No 3-D net: this version of jax2onnx can't export such a Conv.
 """
 
 from __future__ import annotations
@@ -125,27 +125,11 @@ def sound(random: Any) -> Network:
     )  # fmt: skip
 
 
-def voxels(random: Any) -> Network:
-    """A 3-D U-Net of one level, N×8×8×8×1 to N×8×8×8×2, with LeakyReLU."""
-    cube = (3, 3, 3)
-    left = nnx.Sequential(*block(random, 1, 4, cube), *block(random, 4, 8, cube))
-    down = nnx.Sequential(*block(random, 8, 16, cube, strides=(2, 2, 2)), *block(random, 16, 16, cube))
-    up = nnx.Sequential(*block(random, 16, 8, (2, 2, 2), strides=(2, 2, 2), up=True))
-    right = nnx.Sequential(*block(random, 16, 8, cube), nnx.Conv(8, 2, (1, 1, 1), rngs=random))
-
-    def network(grid: Any) -> Any:
-        value = left(grid)
-        return right(jax.numpy.concatenate([up(down(value)), value], axis=-1))
-
-    return network
-
-
 NETWORKS: dict[str, tuple[Callable[[Any], Network], tuple[int | str, ...]]] = {
     "discriminator": (discriminator, ("N", 32, 32, 3)),
     "generator": (generator, ("N", 16)),
     "yolo": (tiny_yolo, ("N", 96, 96, 3)),
     "conv1d": (sound, ("N", 256, 1)),
-    "conv3d": (voxels, ("N", 8, 8, 8, 1)),
 }
 
 
