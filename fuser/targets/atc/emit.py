@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from fuser.report.facts import Facts
 from fuser.targets.atc.form import to_atc_form
 from fuser.targets.atc.lint import lint
-from fuser.targets.atc.nodeform import fused_functions, with_definitions
+from fuser.targets.atc.nodeform import fused_functions, single_nodes, why_written_out, with_definitions
 from fuser.targets.finding import Finding
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from onnx import FunctionProto
 
     from fuser.parity import Parity
@@ -38,7 +40,8 @@ def emit(stored: StoredModel, report: Report, form: Form, options: AtcOptions) -
     Raises TargetError where ``options.cann`` is no version.
     """
     started = time.perf_counter()
-    definitions = fused_functions(stored.proto) if form == "node" else ()
+    fused = fused_functions(stored.proto) if form == "node" else ()
+    definitions = single_nodes(fused)
     emitted, said = to_atc_form(stored.proto, opset=options.opset, cann=options.cann, fused_as=form)
     stored.proto = emitted
     names = [function.name for function in definitions]
@@ -52,11 +55,19 @@ def emit(stored: StoredModel, report: Report, form: Form, options: AtcOptions) -
         "soc": options.soc,
         "allowed": options.allow_findings,
         "float16": None,
-        "findings": [asdict(finding) for finding in (*said, *found)],
+        "findings": [asdict(finding) for finding in (*said, *_written_out(fused), *found)],
     }
     runnable = replace(stored, proto=with_definitions(emitted, definitions)) if definitions else stored
     timing = {**report.timing, "target": time.perf_counter() - started}
     return Emitted(replace(_recounted(report, stored), target=target, timing=timing), runnable, definitions)
+
+
+def _written_out(fused: Sequence[FunctionProto]) -> Iterator[Finding]:
+    for function in fused:
+        why = why_written_out(function)
+        if why:
+            message = f"{why}, so it is written as standard operators"
+            yield Finding(None, "note", "", message, "nothing to do, or write a plugin by hand", "plugin")
 
 
 def _recounted(report: Report, stored: StoredModel) -> Report:

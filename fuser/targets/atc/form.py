@@ -16,7 +16,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from fuser.targets.atc.functions import inline
 from fuser.targets.atc.geometry import needs_sizes, write_out
 from fuser.targets.atc.names import all_graphs, name_uniquely
-from fuser.targets.atc.nodeform import CONVOLUTIONS, convolutions, fused_functions, to_nodes
+from fuser.targets.atc.nodeform import CONVOLUTIONS, convolutions, fused_functions, single_nodes, to_nodes
 from fuser.targets.atc.retarget import retarget
 from fuser.targets.atc.values import inferred, replace_nodes, weight_shapes
 from fuser.targets.finding import Finding
@@ -47,7 +47,7 @@ def to_atc_form(
     """
     result = ModelProto()
     result.CopyFrom(model)
-    fused = fused_functions(result) if fused_as == "node" else ()
+    fused = single_nodes(fused_functions(result)) if fused_as == "node" else ()
     result = inline(result, [(function.domain, function.name) for function in fused])
     graphs = tuple(all_graphs(result.graph))
     for graph in graphs:

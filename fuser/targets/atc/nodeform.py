@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from onnx import AttributeProto, FunctionProto, ModelProto, helper
 
+from fuser.errors import TargetError
 from fuser.targets.atc.functions import move
 from fuser.targets.atc.names import all_graphs
-from fuser.targets.atc.plugin import SWITCH, is_switched
+from fuser.targets.atc.plugin import SWITCH, is_switched, plugin_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +23,20 @@ CONVOLUTIONS = {"Conv": "Conv", "ConvTranspose": "ConvTranspose"}
 def fused_functions(model: ModelProto) -> tuple[FunctionProto, ...]:
     """The definitions of fused operators that the model holds."""
     return tuple(function for function in model.functions if function.domain == _DOMAIN)
+
+
+def single_nodes(functions: Sequence[FunctionProto]) -> tuple[FunctionProto, ...]:
+    """Those that can stay one node: a plugin can be written for them. The others are written out."""
+    return tuple(function for function in functions if not why_written_out(function))
+
+
+def why_written_out(function: FunctionProto) -> str:
+    """Why no plugin can be written for a fused operator; empty where one can."""
+    try:
+        plugin_files([function], 0)  # the opset is only written down
+    except TargetError as error:
+        return str(error).partition("; ")[0]
+    return ""
 
 
 def convolutions(functions: Sequence[FunctionProto]) -> dict[str, str]:
