@@ -96,8 +96,8 @@ class CompiledRule:
 
     @cached_property
     def arithmetic_inputs(self) -> tuple[str, ...]:
-        """The pattern's inputs that the rewrite or a condition computes with."""
-        read = {v for s in (*self.where, *self.rewrite) for v in s.inputs}
+        """The pattern's inputs that the rewrite or a condition computes with, not those that it merely passes on."""
+        read = {v for s in (*self.where, *self.rewrite) if is_evaluated(s) for v in s.inputs}
         return tuple(v for v in self.rule.pattern.inputs if v in read)
 
     @cached_property
