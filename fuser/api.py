@@ -17,7 +17,7 @@ from fuser.errors import ConfigError, OutputError
 from fuser.language import RewriteRule, builtin_folder, load_rules
 from fuser.pipeline import Rewritten, rewrite
 from fuser.report import Declined, ModelFacts, Report
-from fuser.report.facts import Facts, names_in
+from fuser.report.facts import Facts, names_in, refuse_damaged
 from fuser.storage import StoredModel, Written, from_proto, load, save
 from fuser.targets.options import AtcOptions
 
@@ -188,7 +188,13 @@ def run(stored: StoredModel, options: Options) -> Report:
         kinds = Facts.of(proto).kinds
     rules = select_rules(options)
     loaded = time.perf_counter()
-    done = rewrite(stored, rules, freeze_inputs=options.constant_inputs, standard=options.fused_as == "standard")
+    try:
+        done = rewrite(
+            stored, rules, freeze_inputs=options.constant_inputs, standard=options.fused_as == "standard"
+        )
+    except (TypeError, ValueError):
+        refuse_damaged(proto)
+        raise
     after = Facts.of(proto)
     facts = ModelFacts(
         path=str(stored.path or ""),

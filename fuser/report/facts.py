@@ -131,6 +131,20 @@ def names_in(model: ModelProto) -> set[str]:
     return found
 
 
+def refuse_damaged(model: ModelProto) -> None:
+    """Look at every name of the model; too slow to be done before there is a sign of damage.
+
+    Raises:
+        ModelError: one is no text.
+    """
+    graph = model.graph
+    for node in nodes_of(model):
+        _refuse_bytes((node.op_type, node.domain, node.name, *node.input, *node.output))
+        _refuse_bytes(attribute.name for attribute in node.attribute)
+    _refuse_bytes(named.name for field in (graph.input, graph.output, graph.value_info) for named in field)
+    _refuse_bytes(tensor.name for tensor in graph.initializer)
+
+
 def _refuse_bytes(names: Iterable[str]) -> None:
     """Protobuf gives bytes where a string is not UTF-8."""
     wrong = next((name for name in names if isinstance(name, bytes)), None)
