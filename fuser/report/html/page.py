@@ -104,7 +104,8 @@ def _tiles(report: Json) -> Iterator[tuple[str, str, str, float]]:
     model, memory = report["model"], report["memory"]
     for name, key in (("operators", "nodes"), ("BatchNormalization", "batch_normalizations")):
         yield _tile(name, model[key]["before"], model[key]["after"], "{:,}".format)
-    yield _tile("bytes of weights", *model["initializer_bytes"].values(), decimal)
+    weights = model["initializer_bytes"]
+    yield _tile("bytes of weights", weights["before"], weights["after"], decimal)
     if memory and memory["before"]:
         before, after = memory["before"], memory["after"]
         yield _tile("peak of activations", before["peak"], after["peak"], decimal)
