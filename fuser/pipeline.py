@@ -20,6 +20,7 @@ from fuser.engine.functions import called_functions, drop_functions
 from fuser.engine.match import Mismatch
 from fuser.engine.node import str_name
 from fuser.engine.rewriter import Rewriter
+from fuser.engine.weightside import is_same_on_every_run
 from fuser.passes.contradictions import check
 from fuser.passes import PASSES, Rules, Work, fuse, sort_rules
 from fuser.report import Declined, Fusion, Rewrite, RuleCount
@@ -164,7 +165,7 @@ def _fusions(work: Work) -> Iterator[Fusion]:
             graph=graph.path,
             name=node.name,
             output=node.outputs[0],
-            inputs=tuple(v for v in node.inputs if v and graph.constant(v) is None),
+            inputs=tuple(v for v in node.inputs if v and not is_same_on_every_run(graph, v)),
             nodes=tuple(str_name(n) for n in node.origin.nodes),
             folded=tuple(str_name(n) for n in node.origin.nodes if n in affine),
             rules=node.origin.rules,

@@ -121,6 +121,11 @@ class CompiledRule:
         return frozenset(s.kind for s in self.rewrite if s.domain == "fuser")
 
     @cached_property
+    def folds(self) -> bool:
+        """Whether an Affine disappears in it: what it computes has to become weights."""
+        return INTERNAL in self.finds and all(s.kind != INTERNAL for s in self.rewrite)
+
+    @cached_property
     def finds(self) -> frozenset[Kind]:
         """The operators that the pattern is made of."""
         return frozenset(n.kind for n in self.pattern.nodes.values() if not n.is_constant)
@@ -198,7 +203,7 @@ def _steps(body: Body, apart: str = "") -> tuple[Step, ...]:
 
 def is_evaluated(step: Step) -> bool:
     """Whether constants are computed through the step's operator."""
-    return not step.domain and (step.op_type in OPERATORS or step.op_type in ("Cast", "Constant", "Shape"))
+    return not step.domain and (step.op_type in OPERATORS or step.op_type in ("Cast", "CastLike", "Constant", "Shape"))
 
 
 def variables_used(steps: Iterable[Step]) -> frozenset[str]:

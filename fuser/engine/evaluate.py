@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
-from fuser.engine.constant import FLOATS, UNTYPED, Const
+from fuser.engine.constant import FLOATS, INTEGERS, UNTYPED, Const
 from fuser.engine.deferred import Deferred
 from fuser.engine.operators import OPERATORS, Undecided
 
@@ -104,8 +104,10 @@ def result_type(
         return TensorProto.BOOL, ""
     if op_type in ("Shape", "Size"):
         return TensorProto.INT64, ""
-    if op_type == "Cast":
-        return int(attributes["to"]), ""
+    if op_type in ("Cast", "CastLike"):
+        to = int(attributes["to"]) if op_type == "Cast" else (inputs[1] or (UNTYPED, ""))[0]
+        was, source = inputs[0] or (UNTYPED, "")
+        return to, source if (was in INTEGERS) == (to in INTEGERS) else ""
     if op_type == "ConstantOfShape":
         value = attributes.get("value")
         return (TensorProto.FLOAT if value is None else helper.np_dtype_to_tensor_dtype(value.dtype)), ""
@@ -152,14 +154,16 @@ def _cast(x: Const, to: int) -> Const:
         return Const(x.data, to, x.source)
     if to in FLOATS and x.is_float:
         if to == TensorProto.DOUBLE or (to == TensorProto.FLOAT and x.dtype in (TensorProto.FLOAT16, TensorProto.BFLOAT16)):
-            return Const(x.data, to)  # every value of the narrower type is one of the wider
+            return Const(x.data, to, x.source)  # every value of the narrower type is one of the wider
         if isinstance(x.data, Deferred):
-            return Const(x.data.combine(_rounder(to), np.zeros(1)), to)
+            return Const(x.data.combine(_rounder(to), np.zeros(1)), to, x.source)
         with np.errstate(all="ignore"):
-            return Const(_rounder(to)(x.data, None), to)
+            return Const(_rounder(to)(x.data, None), to, x.source)
     array = x.array()
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise Undecided("it depends on a dimension that is not known")
     with np.errstate(all="ignore"):
         cast = array.astype(helper.tensor_dtype_to_np_dtype(to))
-    return Const(cast.astype(np.float64) if to in FLOATS else cast, to)
+    if to in FLOATS:
+        return Const(cast.astype(np.float64), to)
+    return Const(cast, to, "" if x.is_float else x.source)

@@ -30,10 +30,11 @@ Binding = AttributeProto | float | int | bool | None
 NEUTRAL: Mapping[tuple[str, int], float] = {
     ("Conv", 2): 0.0,
     ("ConvTranspose", 2): 0.0,
+    ("DequantizeLinear", 2): 0.0,
     ("Dropout", 2): 0.0,
     ("Gemm", 2): 0.0,
 }
-"""What an optional input that is left out stands for: no bias, no training."""
+"""What an optional input that is left out stands for: no bias, no zero point, no training."""
 
 INPUTS_WITHOUT_EFFECT = frozenset({("Dropout", 1)})
 ONE_OUTPUT = frozenset({"BatchNormalization"})

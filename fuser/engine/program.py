@@ -108,7 +108,8 @@ def compile_program(
     except Undecided as e:
         program.refused, program.parts = "{}", (str(e),)
         return program
-    if len(program.steps) > rule.pattern.size:
+    uncomputed = rule.folds and any(is_evaluated(s) and s.kind not in rule.finds for s in program.steps)
+    if uncomputed or len(program.steps) > rule.pattern.size:
         for step in program.steps:
             if not step.domain and step.op_type in OPERATORS:
                 program.needs = program.needs or _missing(step, program, inputs)

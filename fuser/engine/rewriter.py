@@ -176,6 +176,7 @@ class _Plan:
         self.graph = graph
         self.env: Mapping[str, Const] = {}
         self.sources: dict[str, str] = {}  # runtime values of the rewrite -> names in the graph
+        self.made_of: dict[tuple[str, int], str] = {}  # constants of the rewrite by element type -> names in the graph
 
     def made(self) -> Plan:
         program, constants = self._program()
@@ -249,8 +250,10 @@ class _Plan:
         for name, slot in zip(step.inputs, slots, strict=True):
             if slot is not None:
                 const = self._typed(self.env[name], self._type_for(slot), slot.formal)
-                made = fresh(const.source or f"{str_name(root) or 'value'}_{name}")
-                plan.constants[made] = const
+                made = self.made_of.get((name, const.dtype))
+                if made is None:
+                    made = self.made_of[name, const.dtype] = fresh(const.source or f"{str_name(root) or 'value'}_{name}")
+                    plan.constants[made] = const
                 inputs.append(made)
             else:
                 inputs.append(self._source(name) if name else "")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,14 +23,23 @@ DEEPEST = 200
 """Constants are computed through at most so many nodes in a row."""
 
 
+QUANTIZE, DEQUANTIZE = ("", "QuantizeLinear"), ("", "DequantizeLinear")
+PARAMETERS: Mapping[str, tuple[int, ...]] = {
+    "BatchNormalization": (1, 2, 3, 4), "Conv": (2,), "ConvTranspose": (2,), "Gemm": (2,)
+}  # fmt: skip
+"""Inputs that may become floats, with what reads them, where they are dequantized constants.
+
+A weight is none of them: its DequantizeLinear is what makes the model a quantized one, and stays."""
+
+
 def is_foldable(node: Node) -> bool:
-    """Whether constants are computed through the operator at all."""
+    """Whether constants are computed through the operator, whoever reads the result."""
     return node.kind[0] == "" and (node.op_type in OPERATORS or node.op_type in ("Cast", "CastLike", "Shape"))
 
 
 def fold_node(graph: Graph, node: Node, value: str) -> Const | str:
     """What the node computes when all its inputs are constant, or why that is not so."""
-    if not is_foldable(node) or node.outputs[0] != value:
+    if node.outputs[0] != value or not (is_foldable(node) or _is_parameter(graph, node)):
         return computed_by(node)
     if node.op_type == "Shape":
         return shape_of(graph, node)
@@ -52,11 +63,50 @@ def fold_node(graph: Graph, node: Node, value: str) -> Const | str:
         attributes = {n: python_value(a) for n, a in node.attributes.items()}
         if any(a.ref_attr_name for a in node.attributes.values()):
             return f"{computed_by(node)} with an attribute of the function"
-        return evaluate(node.op_type, inputs, attributes)
+        compute = _dequantized if node.kind == DEQUANTIZE else partial(evaluate, node.op_type)
+        return compute(inputs, attributes)
     except Undecided as e:
         return f"{computed_by(node)}, and {e}"
     finally:
         graph.context.depth = depth
+
+
+def is_same_on_every_run(graph: Graph, value: str) -> bool:
+    """Whether the value is a constant, or one that is quantized or dequantized, which no rule computes."""
+    node = graph.producer.get(value)
+    if node is not None and node.kind in (QUANTIZE, DEQUANTIZE):
+        return all(is_same_on_every_run(graph, v) for v in node.inputs if v)
+    return graph.constant(value) is not None
+
+
+def _is_parameter(graph: Graph, node: Node) -> bool:
+    """Whether the node dequantizes what is read as a parameter only."""
+    value = node.outputs[0]
+    return node.kind == DEQUANTIZE and all(
+        not reader.kind[0]
+        and value in reader.inputs
+        and all(k in PARAMETERS.get(reader.op_type, ()) for k, v in enumerate(reader.inputs) if v == value)
+        for reader in graph.readers_of(value)
+    )
+
+
+def _dequantized(inputs: Sequence[Const | None], attributes: Mapping[str, Any]) -> Const:
+    """(x - zero point) * scale, with one scale for all or one per index of the axis (ONNX, DequantizeLinear)."""
+    x, scale, zero = (*inputs, None)[:3]
+    if x is None or scale is None or attributes.get("block_size") or attributes.get("output_dtype"):
+        raise Undecided("it has blocks or another type than its scale's")
+    axis, rank = attributes.get("axis", 1), len(x.shape)
+
+    def along_axis(c: Const) -> NDArray[Any]:
+        if c.size > 1 and not -rank <= axis < rank:
+            raise Undecided(f"it has no axis {axis}")
+        form = [-1 if k == axis % rank else 1 for k in range(rank)] if c.size > 1 else []
+        return c.array().astype(np.float64).reshape(form)
+
+    centred = x.array().astype(np.float64)
+    if zero is not None:
+        centred = centred - along_axis(zero)
+    return Const(centred * along_axis(scale), scale.dtype)
 
 
 def shape_of(graph: Graph, node: Node) -> Const | str:

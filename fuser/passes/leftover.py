@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fuser.engine.match import Mismatch
 from fuser.engine.node import str_name
+from fuser.engine.weightside import DEQUANTIZE
 
 if TYPE_CHECKING:
     from fuser.engine.graph import Graph
@@ -19,8 +20,9 @@ ACTIVATIONS = frozenset({("", "LeakyRelu"), ("", "PRelu")})
 FARTHEST = 16
 """An anchor that lies further above than this is not within reach."""
 BETWEEN = frozenset(
-    {"Add", "AveragePool", "BatchNormalization", "Cast", "Clip", "Concat", "Div", "Dropout", "Flatten", "Identity", "LeakyRelu",
-     "MaxPool", "Mul", "PRelu", "Relu", "Reshape", "Squeeze", "Sub", "Transpose", "Unsqueeze"}
+    {"Add", "AveragePool", "BatchNormalization", "Cast", "Clip", "Concat", "DequantizeLinear", "Div", "Dropout", "Flatten",
+     "Identity", "LeakyRelu", "MaxPool", "Mul", "PRelu", "QuantizeLinear", "Relu", "Reshape", "Squeeze", "Sub", "Transpose",
+     "Unsqueeze"}
 )  # fmt: skip
 """Operators that an anchor's value is followed through when looking for one within reach."""
 
@@ -52,7 +54,7 @@ def _reaches(work: Work, node: Node, way: Callable[[Node], Iterator[Node]]) -> b
     seen = [node]
     for step in seen:
         for other in islice(way(step), FARTHEST):
-            if other.kind in work.rules.anchors or other.kind[0] == "fuser":
+            if other.kind in work.rules.anchors or other.kind[0] == "fuser" or other.op_type == "QLinearConv":
                 return True
             if other.op_type in BETWEEN and len(seen) < FARTHEST and other not in seen:
                 seen.append(other)
@@ -69,6 +71,8 @@ def _reason(graph: Graph, node: Node) -> Mismatch:
     else:
         parts = (value, above.op_type, str_name(above))
         fact = "reads {!r} of {} {!r}; the pattern needs Conv, ConvTranspose or Gemm there"
-        if node.kind == BATCHNORM:
+        if above.kind == DEQUANTIZE:
+            fact = "reads {!r} of {} {!r}, and what is quantized stays so; the pattern needs Conv, ConvTranspose or Gemm there"
+        elif node.kind == BATCHNORM:
             fact += ", or a Conv without padding that alone reads it"
     return Mismatch("Affine:batchnorm" if node.kind == BATCHNORM else "ConvLeakyRelu", graph, node, label, node, fact, parts, 1)

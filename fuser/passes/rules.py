@@ -37,7 +37,7 @@ class Rules:
     @cached_property
     def anchors(self) -> frozenset[Kind]:
         """The operators that an Affine can be folded into."""
-        return frozenset(k for r in _flat(self.fold) for k in r.finds if k != INTERNAL)
+        return frozenset(map(_anchor, _flat(self.fold)))
 
     @cached_property
     def affine_goes_up_past(self) -> frozenset[Kind]:
@@ -57,6 +57,12 @@ def sort_rules(rules: Iterable[RewriteRule]) -> Rules:
     for rule in compiled:
         groups[_group(rule)].append(rule)
     return Rules(compiled, **{name: _by_root(group) for name, group in groups.items()})
+
+
+def _anchor(rule: CompiledRule) -> Kind:
+    """What an Affine is folded into: what it follows, else what the pattern ends with; a weight may have operators too."""
+    root, producer = rule.pattern.root, rule.pattern.producer
+    return root.kind if root.kind != INTERNAL or root.inputs[0] not in producer else producer[root.inputs[0]][0].kind
 
 
 def _group(rule: CompiledRule) -> str:
