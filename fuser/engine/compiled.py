@@ -8,9 +8,9 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from fuser.engine.evaluate import python_value
-from fuser.engine.node import Kind
-from fuser.engine.schema import COMMUTATIVE
+from fuser.engine.node import Kind, Origin
 from fuser.engine.operators import OPERATORS
+from fuser.engine.schema import COMMUTATIVE
 from fuser.language import Ref
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Step:
     literal_values: Mapping[str, Any]
     references: Mapping[str, str]
 
-    @property
+    @cached_property
     def kind(self) -> Kind:
         """Domain and operator."""
         return (self.domain, self.op_type)
@@ -88,6 +88,11 @@ class CompiledRule:
     definitions: tuple[FunctionProto, ...]
     rule: RewriteRule
     programs: dict[Hashable, Program] = field(default_factory=dict)  # compiled for the shapes met so far
+
+    @cached_property
+    def as_origin(self) -> Origin:
+        """What the rule adds to the origin of a node it makes."""
+        return Origin((), (self.id,))
 
     @cached_property
     def output_of(self) -> Mapping[str, str]:

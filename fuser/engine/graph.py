@@ -143,7 +143,7 @@ class Graph:
     def home(self, value: str) -> Graph | None:
         """The graph in whose scope the value is defined, this one or one around it."""
         graph: Graph | None = self
-        while graph is not None and not graph.is_local(value):
+        while graph is not None and value not in graph.local:
             graph = graph.parent
         return graph
 
@@ -162,9 +162,8 @@ class Graph:
 
     def attribute(self, node: Node, name: str) -> AttributeProto | None:
         """The node's effective attribute: what it gives, else its operator's default; None where there is neither."""
-        given = node.attributes.get(name)
-        if given is not None:
-            return given
+        if name in node.attributes:
+            return node.attributes[name]
         return schema_defaults(node.op_type, self.opset(node.kind[0]), node.kind[0]).get(name)
 
     def live_nodes(self) -> Iterator[Node]:

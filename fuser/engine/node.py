@@ -28,12 +28,19 @@ class Origin:
     @classmethod
     def joined(cls, *origins: Origin) -> Origin:
         """All of them, in order, each node and each rule once."""
-        nodes = dict.fromkeys(n for o in origins for n in o.nodes)
-        return cls(tuple(nodes), tuple(dict.fromkeys(r for o in origins for r in o.rules)))
+        nodes: dict[Node, None] = {}
+        rules: dict[str, None] = {}
+        for origin in origins:
+            nodes.update(dict.fromkeys(origin.nodes))
+            rules.update(dict.fromkeys(origin.rules))
+        return cls(tuple(nodes), tuple(rules))
 
     def __add__(self, other: Origin) -> Origin:
         """Both origins, in order, each node and each rule once."""
         return Origin.joined(self, other)
+
+
+NOWHERE = Origin()
 
 
 class Node:
@@ -41,13 +48,13 @@ class Node:
 
     ``order`` sorts nodes topologically: the model's node *i* is ``(i,)``, one node that replaces it too, several are ``(i, 0)``,
     ``(i, 1)`` …
-    ``original`` says that the model's graph holds it; what a rewrite made, or an opened call, is added to the graph.
+    ``op_type`` is the operator's name without its domain. ``original`` says that the model's graph holds it; what a rewrite made, or an opened call, is added to the graph.
     ``label`` is its label in the rewrite that made it, ``parts`` the nodes of that match by label.
     ``attributes`` are those that the node itself gives, by name. ``proto`` is the model's message, or None for a node that
     a rewrite made and that is not written yet.
     """
 
-    __slots__ = ("attributes", "inputs", "kind", "label", "live", "name", "order", "origin",
+    __slots__ = ("attributes", "inputs", "kind", "label", "live", "name", "op_type", "order", "origin",
                  "original", "outputs", "parts", "proto")  # fmt: skip
 
     def __init__(
@@ -62,6 +69,7 @@ class Node:
         proto: NodeProto | None = None,
     ) -> None:
         self.kind = kind
+        self.op_type = kind[1]
         self.original = proto is not None
         self.inputs = inputs
         self.outputs = outputs
@@ -70,14 +78,9 @@ class Node:
         self.proto = proto
         self.attributes = attributes
         self.live = True
-        self.origin = Origin() if proto is None else Origin((self,))
+        self.origin = NOWHERE if proto is None else Origin((self,))
         self.label = ""
         self.parts: Mapping[str, Node] = {}
-
-    @property
-    def op_type(self) -> str:
-        """The operator's name, without its domain."""
-        return self.kind[1]
 
     def __repr__(self) -> str:
         return f"{self.op_type} {str_name(self)!r}"

@@ -6,7 +6,7 @@ What is left is arithmetic on the weights' values, which runs for every match.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import TensorProto
 
-from fuser.engine.compiled import WHERE, INTERNAL, Step, is_evaluated
+from fuser.engine.compiled import INTERNAL, WHERE, Step, is_evaluated
 from fuser.engine.constant import FLOATS, UNTYPED, Const
 from fuser.engine.evaluate import ARITHMETIC, RESHAPES, evaluate, result_type
 from fuser.engine.operators import OPERATORS, Undecided

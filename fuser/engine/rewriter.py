@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 import numpy as np
 from onnx import AttributeProto, TensorProto, helper
 
-from fuser.engine.compiled import INTERNAL, CompiledRule, Step
+from fuser.engine.compiled import CompiledRule, Step
 from fuser.engine.constant import FREEZE, UNTYPED, Const
 from fuser.engine.match import Match, Mismatch, match, plain
 from fuser.engine.node import Node, Origin, str_name
@@ -353,7 +353,7 @@ class _Plan:
             same = left.pop(node.label, None)
             before = [] if same is None else [same.origin]
             after = [n.origin for n in left.values()] if node is plan.nodes[-1] else []
-            node.origin = Origin.joined(*before, Origin((), (self.rule.id,)), *after)
+            node.origin = Origin.joined(*before, self.rule.as_origin, *after)
 
     def _decline(self, fact: str, *parts: Any) -> NoReturn:
         root = self.rule.pattern.root.label
