@@ -29,6 +29,6 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for."""
     if name not in __all__:
         raise AttributeError(f"module 'fuser' has no attribute {name!r}")
-    from importlib import import_module  # noqa: PLC0415
+    from importlib import import_module
 
     return getattr(import_module(_HOME.get(name, "fuser.errors")), name)

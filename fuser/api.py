@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from importlib import metadata
@@ -68,7 +68,7 @@ class Result(Generic[M]):
         """The fused model with all its weights in memory."""
         whole = self.stored.materialize()
         if self._as_graph:
-            import onnx_graphsurgeon  # noqa: PLC0415  (slow to import; only who holds a gs.Graph pays)
+            import onnx_graphsurgeon
 
             return cast("M", onnx_graphsurgeon.import_onnx(whole))
         return cast("M", whole)
@@ -136,6 +136,7 @@ def fuse(
         tuple(map(Path, patterns)), tuple(only), tuple(disable), form_of(fused_as, atc), freeze_inputs, parity,
         Path(inputs) if isinstance(inputs, str) else inputs, shapes, draws, seed, tolerance, timeout, atc=atc,
     )  # fmt: skip
+    before: Path | ModelProto
     if isinstance(model, (str, Path)):
         stored, before, as_graph = load(model), Path(model), False
     else:
@@ -150,7 +151,11 @@ def fuse(
 
 
 def explain(
-    model: str | Path | ModelProto, node: str | None = None, *, patterns: Sequence[str | Path] = (), freeze_inputs: bool = False
+    model: str | Path | ModelProto,
+    node: str | None = None,
+    *,
+    patterns: Sequence[str | Path] = (),
+    freeze_inputs: bool = False,
 ) -> tuple[Declined, ...]:
     """Why not: every near miss of the model, nearest first; or everything that was tried at one node.
 
@@ -182,7 +187,7 @@ def run(stored: StoredModel, options: Options) -> Report:
     opset = next((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), 0)
     kinds = before.kinds
     if options.atc is not None and proto.functions:  # ATC reads none
-        from fuser.targets.atc.functions import inline  # noqa: PLC0415
+        from fuser.targets.atc.functions import inline
 
         stored.proto = proto = inline(proto)
         kinds = Facts.of(proto).kinds
@@ -204,7 +209,10 @@ def run(stored: StoredModel, options: Options) -> Report:
         nodes=(before.nodes, after.nodes),
         initializer_bytes=(before.initializer_bytes, after.initializer_bytes),
         operators=(before.operators, after.operators),
-        batch_normalizations=(before.operators.get("BatchNormalization", 0), after.operators.get("BatchNormalization", 0)),
+        batch_normalizations=(
+            before.operators.get("BatchNormalization", 0),
+            after.operators.get("BatchNormalization", 0),
+        ),
     )
     timing = {"rules": loaded - started, **done.seconds}
     fusions = tuple(replace(f, ops=tuple(kinds.get(n, "") for n in f.nodes)) for f in done.fusions)
@@ -213,7 +221,7 @@ def run(stored: StoredModel, options: Options) -> Report:
 
 def check(before: Path | ModelProto, stored: StoredModel, report: Report, options: Options) -> Report:
     """The report with the parity of the rewritten model and the one it came from."""
-    from fuser.parity import Site, check_parity  # noqa: PLC0415  (only who checks pays for the import)
+    from fuser.parity import Site, check_parity
 
     started = time.perf_counter()
     sites = tuple(Site(f.graph, f.output, f.inputs, f.op, f.nodes) for f in report.fusions)
@@ -230,7 +238,11 @@ def check(before: Path | ModelProto, stored: StoredModel, report: Report, option
 
 
 def studied(
-    before: Path | ModelProto, stored: StoredModel, report: Report, options: Options, fused: Path | None = None
+    before: Path | ModelProto,
+    stored: StoredModel,
+    report: Report,
+    options: Options,
+    fused: Path | None = None,
 ) -> Report:
     """The report with memory and advice, where it will be read. ``fused`` is a file with the rewritten model."""
     if not options.hashes:
@@ -269,7 +281,7 @@ def emit(
     """
     if options.atc is None:
         return report, stored, ()
-    from fuser.targets.atc.emit import emit  # noqa: PLC0415  (only who writes for ATC pays for its tables)
+    from fuser.targets.atc.emit import emit
 
     emitted = emit(stored, report, "node" if options.fused_as == "node" else "standard", options.atc)
     return emitted.report, emitted.runnable, emitted.definitions
@@ -279,10 +291,10 @@ def check_float16(before: Path | ModelProto, stored: StoredModel, report: Report
     """The report with the parity of the original model and a float16 copy, where that was asked for."""
     if options.atc is None or not options.atc.float16:
         return report
-    from fuser.parity import check_parity  # noqa: PLC0415
-    from fuser.parity.compare import TOLERANCES  # noqa: PLC0415
-    from fuser.targets.atc.emit import with_float16  # noqa: PLC0415
-    from fuser.targets.atc.float16 import float16_copy  # noqa: PLC0415
+    from fuser.parity import check_parity
+    from fuser.parity.compare import TOLERANCES
+    from fuser.targets.atc.emit import with_float16
+    from fuser.targets.atc.float16 import float16_copy
 
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="onnx-fuser-") as folder:
@@ -333,7 +345,7 @@ def optimize(
     progress("writing")
     started = time.perf_counter()
     if bundle:
-        from fuser.targets.atc.folder import write_bundle  # noqa: PLC0415
+        from fuser.targets.atc.folder import write_bundle
 
         return write_bundle(stored, files, output, report)
     written = save(stored, output, force=force, digest=options.hashes)
@@ -350,7 +362,7 @@ def bundle_files(
         ConfigError: atc has no such option.
         TargetError: no plugin can be written for a fused operator.
     """
-    from fuser.targets.atc.folder import bundle_files  # noqa: PLC0415
+    from fuser.targets.atc.folder import bundle_files
 
     return bundle_files(stored, definitions, options.atc or AtcOptions(), options.shapes or {})
 
@@ -364,7 +376,9 @@ def check_writable(source: Path, output: Path, *, force: bool, folder: bool = Fa
         OutputError: the output is a folder, its folder is missing, or it is the input and ``force`` is not given.
     """
     if output.is_dir():
-        raise OutputError(f"{output} is a folder; give the name of a file in it, such as {output / source.name}")
+        raise OutputError(
+            f"{output} is a folder; give the name of a file in it, such as {output / source.name}"
+        )
     if folder and output.parent.exists() and not output.parent.is_dir():
         raise OutputError(f"{output.parent} is a file; give the name of a folder")
     if not (output.parent.parent if folder else output.parent).is_dir():
@@ -400,14 +414,25 @@ def select_rules(options: Options) -> tuple[RewriteRule, ...]:
     ids = {r.id for r in built_in}
     for rule in own:
         if rule.id in ids:
-            raise ConfigError(f"{rule.file} has a rule {rule.id}, which is built in; give yours another overload")
+            raise ConfigError(
+                f"{rule.file} has a rule {rule.id}, which is built in; give yours another overload"
+            )
     rules = (*own, *built_in)
     known = {r.id for r in rules} | {r.name for r in rules}
     for name in (*options.only, *options.disable):
         if name not in known:
-            raise ConfigError(f"there is no rule {name!r}; {nearest(name, known)}, and `onnx-fuser patterns list` has all")
-    named = lambda r, names: r.id in names or r.name in names  # noqa: E731
-    return tuple(r for r in rules if (not options.only or named(r, options.only)) and not named(r, options.disable))
+            raise ConfigError(
+                f"there is no rule {name!r}; {nearest(name, known)}, and `onnx-fuser patterns list` has all"
+            )
+    return tuple(
+        r
+        for r in rules
+        if (not options.only or _is_named(r, options.only)) and not _is_named(r, options.disable)
+    )
+
+
+def _is_named(rule: RewriteRule, names: Collection[str]) -> bool:
+    return rule.id in names or rule.name in names
 
 
 def nearest(name: str, known: set[str]) -> str:
@@ -431,8 +456,10 @@ def _report(done: Rewritten, facts: ModelFacts, options: Options, timing: Mappin
 
 def _export(graph: gs.Graph) -> ModelProto:
     """The graph as a model; graphsurgeon's export changes the graph's own order, so a copy is exported."""
-    import onnx_graphsurgeon  # noqa: PLC0415
+    import onnx_graphsurgeon
 
     if not isinstance(graph, onnx_graphsurgeon.Graph):
-        raise ConfigError(f"a model is a path, a ModelProto or an onnx_graphsurgeon.Graph, not {type(graph).__name__}")
+        raise ConfigError(
+            f"a model is a path, a ModelProto or an onnx_graphsurgeon.Graph, not {type(graph).__name__}"
+        )
     return cast("ModelProto", onnx_graphsurgeon.export_onnx(graph.copy()))

@@ -17,16 +17,15 @@ from fuser.engine.commit import commit
 from fuser.engine.compiled import INTERNAL
 from fuser.engine.context import FUSED, Context
 from fuser.engine.functions import called_functions, drop_functions
-from fuser.engine.match import Mismatch
 from fuser.engine.node import str_name
 from fuser.engine.rewriter import Rewriter
 from fuser.engine.weightside import is_same_on_every_run
-from fuser.passes.contradictions import check
 from fuser.passes import PASSES, Rules, Work, fuse, sort_rules
+from fuser.passes.contradictions import check
 from fuser.report import Declined, Fusion, Rewrite, RuleCount
 
 if TYPE_CHECKING:
-    from fuser.engine.graph import Graph
+    from fuser.engine.match import Mismatch
     from fuser.engine.node import Node
     from fuser.language import RewriteRule
     from fuser.storage import StoredModel
@@ -86,7 +85,9 @@ def _rewrite(
     context = Context(stored, freeze=freeze_inputs)
     sorted_rules = sort_rules(rules)
     works = [
-        Work(graph, sorted_rules, Rewriter(graph), standard=standard, everything=None if about is None else [])
+        Work(
+            graph, sorted_rules, Rewriter(graph), standard=standard, everything=None if about is None else []
+        )
         for graph in context.graphs()
     ]
     for work in works:
@@ -118,9 +119,10 @@ def _rewrite(
     called = called_functions(stored.proto)
     commit(context, (d for r in sorted_rules.all for d in r.definitions))
     gone = drop_functions(stored.proto, called)
-    fusions = [f for f in fusions if not _is_in(f.graph, gone)]
-    rewrites = [r for r in rewrites if not _is_in(r.graph, gone)]
-    declined = tuple(d for d in declined if not _is_in(d.graph, gone))
+    if gone:
+        fusions = [f for f in fusions if not _is_in(f.graph, gone)]
+        rewrites = [r for r in rewrites if not _is_in(r.graph, gone)]
+        declined = tuple(d for d in declined if not _is_in(d.graph, gone))
     seconds["commit"] = time.perf_counter() - start
     return Rewritten(tuple(rewrites), tuple(fusions), declined, counts, seconds)
 
@@ -208,7 +210,6 @@ def _counts(works: Iterable[Work], rules: Rules) -> tuple[RuleCount, ...]:
         tries += work.rewriter.tries
         hits += work.rewriter.hits
     return tuple(RuleCount(r.id, tries[r.id], hits[r.id], r.rule.pattern.doc) for r in rules.all)
-
 
 
 def _story(works: Iterable[Work], about: str) -> tuple[Declined, ...]:

@@ -41,10 +41,10 @@ def _fused(
     **options: Any,
 ) -> Result[Any]:
     __tracebackhide__ = True
-    from fuser.api import fuse  # noqa: PLC0415  (pytest loads this plugin for every project)
-    from fuser.gate.judge import judge  # noqa: PLC0415
-    from fuser.gate.limits import Limits  # noqa: PLC0415
-    from fuser.gate.measure import Measured, unfused  # noqa: PLC0415
+    from fuser.api import fuse
+    from fuser.gate.judge import judge
+    from fuser.gate.limits import Limits
+    from fuser.gate.measure import Measured, unfused
 
     result = fuse(model, **options)
     name = str(model) if isinstance(model, (str, Path)) else "MODEL"

@@ -90,8 +90,8 @@ def asked(
     Raises:
         TargetError: there is no such CANN.
     """
-    from fuser.targets.atc.facts import release  # noqa: PLC0415  (--help needs none of it)
-    from fuser.targets.options import AtcOptions  # noqa: PLC0415
+    from fuser.targets.atc.facts import release
+    from fuser.targets.options import AtcOptions
 
     release(cann)
     mode = "force_fp16" if precision in (None, "fp16") else precision
@@ -102,13 +102,13 @@ def show(target: Mapping[str, Any], bundle: Path | None) -> None:
     """Print what ATC would say of the result, and what to do with a bundle."""
     found = [f for f in target["findings"] if f["severity"] != "note" or not terminal.quiet()]
     if found:
-        from fuser.report.layout import heading  # noqa: PLC0415
-        from fuser.targets import text  # noqa: PLC0415
+        from fuser.report.layout import heading
+        from fuser.targets import text
 
         shown = text.findings(found, verbose=terminal.verbose())
         terminal.show(*[""][: not terminal.quiet()], heading(f"For ATC: {text.counts(found)}"), *shown)
     if bundle is not None and not terminal.quiet():
-        from fuser.report.layout import line  # noqa: PLC0415
+        from fuser.report.layout import line
 
         terminal.show("", line(f"Next, where CANN is: {bundle / 'convert.sh'}"))
 

@@ -26,9 +26,9 @@ def command(model: Path, node: str | None, freeze_inputs: bool, patterns: tuple[
       onnx-fuser explain model.onnx
       onnx-fuser explain model.onnx /conv1/Conv
     """
-    from fuser.api import Options, explain, run  # noqa: PLC0415  (--help needs none of it)
-    from fuser.report.text import left_alone, never_applied, story  # noqa: PLC0415
-    from fuser.storage import load  # noqa: PLC0415
+    from fuser.api import Options, explain, run
+    from fuser.report.text import left_alone, never_applied, story
+    from fuser.storage import load
 
     with terminal.progress() as step:
         step("rewriting")

@@ -38,7 +38,7 @@ def write_whole(path: Path, text: str) -> None:
     Raises:
         OutputError: it can't be written.
     """
-    from fuser.storage.atomic import Staging  # noqa: PLC0415  (loads onnx, which a command that writes has loaded)
+    from fuser.storage.atomic import Staging
 
     with Staging() as staging:
         staging.write(path.resolve(), [memoryview(text.encode())], digest=False)

@@ -66,8 +66,8 @@ def command(
         if path.suffix not in SUFFIXES:
             raise ConfigError(f"{path} has no known suffix; name it {', '.join(f'*{s}' for s in SUFFIXES)}")
         refuse_unwritable(path, others=tuple(Path(m) for m in models))
-    from fuser.gate.config import find, read  # noqa: PLC0415  (--help needs none of it)
-    from fuser.gate.run import gate  # noqa: PLC0415
+    from fuser.gate.config import find, read
+    from fuser.gate.run import gate
 
     config = find(Path()) if config_file is None else read(config_file)
     with _bar() as progress:
@@ -82,7 +82,7 @@ def _show(outcome: Outcome, form: str) -> None:
     if form != "text":
         terminal.say(_text(outcome, form))
     else:
-        from fuser.gate.text import render  # noqa: PLC0415
+        from fuser.gate.text import render
 
         parts = [*render(outcome, verbose=terminal.verbose(), quiet=terminal.quiet())]
         if parts:
@@ -94,7 +94,7 @@ def _show(outcome: Outcome, form: str) -> None:
 
 
 def _text(outcome: Outcome, form: str) -> str:
-    from fuser.gate import github, junit, plain, sarif  # noqa: PLC0415
+    from fuser.gate import github, junit, plain, sarif
 
     renderers: dict[str, Callable[[Outcome], str]] = {
         "json": plain.render,
@@ -112,8 +112,8 @@ def _bar() -> Iterator[Callable[[int, int], None]]:
     if terminal.quiet() or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield lambda _done, _all: None
         return
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("models"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:

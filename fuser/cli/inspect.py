@@ -62,17 +62,17 @@ def command(file: Path, other: Path | None, form: str, site: str | None, output:
 
 def _show(file: Path, form: str) -> str | None:
     """The file's content in that format; None where it has been shown."""
-    from fuser.report.files import is_json, read_report  # noqa: PLC0415  (--help needs none of it)
+    from fuser.report.files import is_json, read_report
 
     is_report = is_json(file)
     found = read_report(file) if is_report else _model(file)
     if form == "json":
         return json.dumps(found, indent=1, ensure_ascii=False)
     if form == "markdown":
-        from fuser.report import markdown  # noqa: PLC0415
+        from fuser.report import markdown
 
         return markdown.report(found) if is_report else markdown.summary(found)
-    from fuser.report import text  # noqa: PLC0415
+    from fuser.report import text
 
     terminal.show(*(text.render if is_report else text.summary)(found, verbose=terminal.verbose()))
     return None
@@ -80,8 +80,8 @@ def _show(file: Path, form: str) -> str | None:
 
 def _compare(a: Path, b: Path, form: str) -> str | None:
     """How two reports or two models differ; None where it has been shown."""
-    from fuser.report import diff  # noqa: PLC0415
-    from fuser.report.files import is_json, read_report  # noqa: PLC0415
+    from fuser.report import diff
+    from fuser.report.files import is_json, read_report
 
     kinds = is_json(a), is_json(b)
     if kinds[0] != kinds[1]:
@@ -99,27 +99,27 @@ def _compare(a: Path, b: Path, form: str) -> str | None:
 
 def _draw(file: Path, form: str, site: str | None) -> str:
     """A report, or that of a model without parity, as something to look at."""
-    from fuser.report.files import is_json, read_report  # noqa: PLC0415
+    from fuser.report.files import is_json, read_report
 
     report = read_report(file) if is_json(file) else _report(file)
     if form == "html":
-        from fuser.report.html import render  # noqa: PLC0415
+        from fuser.report.html import render
 
         return render(report)
     if form == "mermaid":
-        from fuser.report import mermaid  # noqa: PLC0415
+        from fuser.report import mermaid
 
         return mermaid.flowchart(mermaid.site_of(report["fusions"], site)).rstrip("\n")
-    from fuser.report import modelexplorer  # noqa: PLC0415
+    from fuser.report import modelexplorer
 
     return json.dumps(modelexplorer.node_data(report), indent=1, ensure_ascii=False)
 
 
 def _model(file: Path) -> dict[str, Any]:
     """What the model consists of, and what could be fused in it."""
-    from fuser.api import Options, run  # noqa: PLC0415
-    from fuser.report.facts import summary  # noqa: PLC0415
-    from fuser.storage import load  # noqa: PLC0415
+    from fuser.api import Options, run
+    from fuser.report.facts import summary
+    from fuser.storage import load
 
     stored = load(file)
     found = summary(stored.proto, str(file), stored.sha256).to_json()
@@ -129,8 +129,8 @@ def _model(file: Path) -> dict[str, Any]:
 
 def _report(file: Path) -> Mapping[str, Any]:
     """The report on what would be fused in a model; nothing is written and nothing is run."""
-    from fuser.api import Options, run, studied  # noqa: PLC0415
-    from fuser.storage import load  # noqa: PLC0415
+    from fuser.api import Options, run, studied
+    from fuser.storage import load
 
     stored, asked = load(file), Options(parity=False)
     return studied(file, stored, run(stored, asked), asked).to_json()

@@ -32,8 +32,8 @@ def command(*, model: Path, cann: str, soc: str | None, as_json: bool) -> int:
     Example:
       onnx-fuser lint model.onnx --target atc --cann 9.1 --soc Ascend310P3
     """
-    from fuser.storage import load  # noqa: PLC0415  (--help needs none of it)
-    from fuser.targets.atc import lint  # noqa: PLC0415
+    from fuser.storage import load
+    from fuser.targets.atc import lint
 
     stored = load(model)
     found = [f.to_json() for f in lint(stored.proto, cann=cann, soc=soc, path=model)]
@@ -46,8 +46,8 @@ def command(*, model: Path, cann: str, soc: str | None, as_json: bool) -> int:
 
 
 def _show(model: Path, cann: str, found: list[dict[str, str | None]]) -> None:
-    from fuser.report.layout import line  # noqa: PLC0415
-    from fuser.targets import text  # noqa: PLC0415
+    from fuser.report.layout import line
+    from fuser.targets import text
 
     if not terminal.quiet():
         release = "the newest CANN" if cann == ascend.NEWEST else f"CANN {cann}"

@@ -101,7 +101,7 @@ def command(
     place, is_bundle = ascend.destination(output, bundle, target=target)
     if fused_as == "node" and not is_bundle:
         raise click.UsageError("--fused-as node needs a bundle, where its plugin goes; say --bundle DIR")
-    from fuser.api import Options, form_of, optimize  # noqa: PLC0415  (--help needs none of it)
+    from fuser.api import Options, form_of, optimize
 
     atc = None
     if target == "atc":
@@ -120,7 +120,7 @@ def command(
     if report_file is not None:
         write_whole(report_file, json.dumps(report.to_json(), indent=1, ensure_ascii=False) + "\n")
     if not terminal.quiet():
-        from fuser.report.text import render  # noqa: PLC0415
+        from fuser.report.text import render
 
         terminal.show(*render(report.to_json(), verbose=terminal.verbose()))
     if atc is not None:
@@ -130,7 +130,7 @@ def command(
 
 def _status(report: Report, output: Path, *, required: bool) -> int:
     """The exit status, and the sentence for it on stderr."""
-    from fuser.api import refused  # noqa: PLC0415
+    from fuser.api import refused
 
     if refused(report):
         terminal.complain(

@@ -42,7 +42,7 @@ def command(
       onnx-fuser parity model.onnx fused.onnx
       onnx-fuser parity model.onnx fused.onnx --inputs test_data_set_0
     """
-    from fuser.parity import check_parity  # noqa: PLC0415  (--help needs none of it)
+    from fuser.parity import check_parity
 
     with terminal.progress() as step:
         step("comparing")
@@ -52,7 +52,7 @@ def command(
     if as_json:
         terminal.say(json.dumps(found.to_json(), indent=1, ensure_ascii=False))
     elif not terminal.quiet():
-        from fuser.report.text import parity  # noqa: PLC0415
+        from fuser.report.text import parity
 
         terminal.show(*parity(found.to_json(), verbose=True))
     elif found.verdict != "passed":

@@ -27,7 +27,7 @@ def list_(patterns: tuple[Path, ...]) -> int:
     Example:
       onnx-fuser patterns list --patterns my-rules
     """
-    from fuser.report.rules import listing  # noqa: PLC0415  (--help needs none of it)
+    from fuser.report.rules import listing
 
     terminal.show(*listing(_rules(patterns)))
     return 0
@@ -45,9 +45,9 @@ def show(rule: str, patterns: tuple[Path, ...]) -> int:
     Example:
       onnx-fuser patterns show LeakyRelu:max
     """
-    from fuser.api import nearest  # noqa: PLC0415
-    from fuser.errors import ConfigError  # noqa: PLC0415
-    from fuser.report.rules import source  # noqa: PLC0415
+    from fuser.api import nearest
+    from fuser.errors import ConfigError
+    from fuser.report.rules import source
 
     rules = _rules(patterns)
     found = [r for r in rules if rule in (r.id, r.name)]
@@ -78,9 +78,9 @@ def check(files: tuple[Path, ...], draws: int, seed: int) -> int:
     Example:
       onnx-fuser patterns check my-rules/hard_swish.onnxtxt
     """
-    from fuser.language import load_rules  # noqa: PLC0415
-    from fuser.language.bench import prove  # noqa: PLC0415
-    from fuser.report.rules import proofs, refusals  # noqa: PLC0415
+    from fuser.language import load_rules
+    from fuser.language.bench import prove
+    from fuser.report.rules import proofs, refusals
 
     rules = load_rules(*files)
     with terminal.progress() as step:
@@ -95,6 +95,6 @@ def check(files: tuple[Path, ...], draws: int, seed: int) -> int:
 
 
 def _rules(patterns: tuple[Path, ...]) -> tuple[RewriteRule, ...]:
-    from fuser.api import Options, select_rules  # noqa: PLC0415
+    from fuser.api import Options, select_rules
 
     return select_rules(Options(patterns=patterns))

@@ -45,7 +45,7 @@ def complain(sentence: object) -> None:
 
 def show(*parts: RenderableType) -> None:
     """Print what rich renders: with colours on a terminal, plain elsewhere and where NO_COLOR is set."""
-    from rich.console import Console  # noqa: PLC0415  (rich is loaded only to show something)
+    from rich.console import Console
 
     colours: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"  # rich would keep bold
     console = Console(markup=False, emoji=False, highlight=False, color_system=colours)
@@ -62,8 +62,8 @@ def progress() -> Iterator[Callable[[str], None]]:
     if quiet() or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield lambda _: None
         return
-    from rich.console import Console  # noqa: PLC0415
-    from rich.status import Status  # noqa: PLC0415
+    from rich.console import Console
+    from rich.status import Status
 
     with Status("starting", console=Console(stderr=True)) as status:
         yield status.update

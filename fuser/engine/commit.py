@@ -70,7 +70,11 @@ def _unread(changed: list[Graph]) -> dict[int, set[str]]:
             gone.setdefault(id(home), set()).add(value)
             continue
         node = home.producer.get(value)
-        if node is None or not node.live or any(home.readers_of(o) or o in home.outputs for o in node.outputs):
+        if (
+            node is None
+            or not node.live
+            or any(home.readers_of(o) or o in home.outputs for o in node.outputs)
+        ):
             continue
         for o in node.outputs:
             home.producer.pop(o, None)
@@ -114,7 +118,9 @@ def _commit_graph(graph: Graph, gone: set[str], stranded: set[int]) -> None:
     _keep(field, lambda p: id(p) not in dropped, lambda p: order[id(p)])
     if isinstance(graph.proto, FunctionProto):
         return
-    values = {o for n in graph.live_nodes() for o in n.outputs} | {o for n in graph.nodes if not n.live for o in n.outputs}
+    values = {o for n in graph.live_nodes() for o in n.outputs} | {
+        o for n in graph.nodes if not n.live for o in n.outputs
+    }
     values |= graph.inputs | graph.outputs | {t.name for t in graph.proto.initializer} | graph.sparse
     _keep(graph.proto.value_info, lambda v: v.name in values)
     _keep(graph.proto.quantization_annotation, lambda a: a.tensor_name in values)
@@ -160,12 +166,19 @@ def _constants(graph: Graph, gone: set[str]) -> tuple[dict[str, str], dict[str, 
     for name, const in graph.made_constants.items():
         if not graph.readers_of(name) and name not in graph.outputs:
             continue
-        old = graph.initializers.get(const.source) if const.source in gone and const.source not in taken else None
+        old = (
+            graph.initializers.get(const.source)
+            if const.source in gone and const.source not in taken
+            else None
+        )
         if old is not None and tuple(old.dims) == const.shape and old.data_type == const.dtype:
             taken.add(const.source)
             names[name] = const.source
             tensor = old
-        elif isinstance(graph.proto, FunctionProto) or graph.context.ir_version < INITIALIZERS_ARE_INPUTS_BEFORE:
+        elif (
+            isinstance(graph.proto, FunctionProto)
+            or graph.context.ir_version < INITIALIZERS_ARE_INPUTS_BEFORE
+        ):
             as_nodes[name] = const
             continue
         else:
@@ -195,7 +208,9 @@ def _constant_node(name: str, const: Const, graph: Graph) -> NodeProto:
     tensor = TensorProto(name=name, data_type=const.dtype, dims=const.shape, raw_data=_bytes(const))
     value = AttributeProto(name="value", type=AttributeProto.TENSOR, t=tensor)
     node = graph.context.fresh_node(name)
-    return NodeProto(op_type="Constant", domain=_default_domain(graph), name=node, output=[name], attribute=[value])
+    return NodeProto(
+        op_type="Constant", domain=_default_domain(graph), name=node, output=[name], attribute=[value]
+    )
 
 
 # ---- nodes
@@ -233,7 +248,11 @@ def _proto(node: Node, graph: Graph, names: dict[str, str]) -> NodeProto:
 
 def _default_domain(graph: Graph) -> str:
     """How the model spells the default domain."""
-    imports = graph.proto.opset_import if isinstance(graph.proto, FunctionProto) else graph.context.stored.proto.opset_import
+    imports = (
+        graph.proto.opset_import
+        if isinstance(graph.proto, FunctionProto)
+        else graph.context.stored.proto.opset_import
+    )
     spellings = [o.domain for o in imports if domain_of(o.domain) == ""]
     return "" if "" in spellings or not spellings else spellings[0]
 
@@ -270,7 +289,9 @@ def _definitions(context: Context, changed: list[Graph], known: dict[tuple[str, 
     model.ir_version = max(model.ir_version, FUNCTIONS_SINCE)
 
 
-def _closure(used: Iterable[tuple[str, str]], known: dict[tuple[str, str], FunctionProto]) -> list[tuple[str, str]]:
+def _closure(
+    used: Iterable[tuple[str, str]], known: dict[tuple[str, str], FunctionProto]
+) -> list[tuple[str, str]]:
     """The definitions that are used, and those that these use, callees first."""
     out: dict[tuple[str, str], None] = {}
 

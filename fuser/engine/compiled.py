@@ -164,7 +164,9 @@ def _pattern(body: Body) -> Pattern:
     producer: dict[str, tuple[PatternNode, int]] = {}
     for n in body.nodes:
         literals, values, references = _attributes(n)
-        swaps = not n.domain and n.op_type in COMMUTATIVE and len(n.inputs) == 2 and n.inputs[0] != n.inputs[1]
+        swaps = (
+            not n.domain and n.op_type in COMMUTATIVE and len(n.inputs) == 2 and n.inputs[0] != n.inputs[1]
+        )
         node = PatternNode(
             n.label,
             (n.domain, n.op_type),
@@ -208,7 +210,9 @@ def _steps(body: Body, apart: str = "") -> tuple[Step, ...]:
 
 def is_evaluated(step: Step) -> bool:
     """Whether constants are computed through the step's operator."""
-    return not step.domain and (step.op_type in OPERATORS or step.op_type in ("Cast", "CastLike", "Constant", "Shape"))
+    return not step.domain and (
+        step.op_type in OPERATORS or step.op_type in ("Cast", "CastLike", "Constant", "Shape")
+    )
 
 
 def variables_used(steps: Iterable[Step]) -> frozenset[str]:

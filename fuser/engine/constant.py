@@ -7,7 +7,6 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from onnx import AttributeProto, TensorProto, helper
 
 from fuser.engine.deferred import BLOCK, Deferred, FileArray
@@ -15,6 +14,8 @@ from fuser.engine.node import str_name
 from fuser.storage import ByteRange
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from fuser.engine.graph import Graph
     from fuser.engine.node import Node
 
@@ -127,12 +128,20 @@ def from_tensor(graph: Graph, tensor: TensorProto, source: str = "") -> Const | 
         raw = tensor.raw_data
         if len(raw) == 4 * prod(shape) and raw:
             plain = np.frombuffer(raw, FLOAT32)  # the usual case, without the detour
-            return Const(plain.astype(np.float64).reshape(shape) if plain.size <= DEFER_FROM else Deferred(plain, shape), kind, source)
+            return Const(
+                plain.astype(np.float64).reshape(shape)
+                if plain.size <= DEFER_FROM
+                else Deferred(plain, shape),
+                kind,
+                source,
+            )
     if prod(shape) <= DEFER_FROM:
         return Const(weights.read(tensor).astype(np.float64), kind, source)
     payload = weights.payload(tensor)
     if isinstance(payload, ByteRange):
-        return Const(Deferred(FileArray(payload, np.dtype(helper.tensor_dtype_to_np_dtype(kind))), shape), kind, source)
+        return Const(
+            Deferred(FileArray(payload, np.dtype(helper.tensor_dtype_to_np_dtype(kind))), shape), kind, source
+        )
     return Const(Deferred(weights.read(tensor).reshape(-1), shape), kind, source)
 
 
@@ -187,4 +196,3 @@ def find_constant(graph: Graph, value: str) -> Const | str:
 def computed_by(node: Node) -> str:
     """The reason that a value is no constant because a node computes it."""
     return f"is computed by {node.op_type} {str_name(node)!r}"
-

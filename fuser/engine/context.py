@@ -36,7 +36,9 @@ class Context:
         proto = stored.proto
         self.ir_version = proto.ir_version
         self.opsets = {domain_of(o.domain): o.version for o in proto.opset_import}
-        self.functions_by_key = {(f.domain, f.name, f.overload): f for f in proto.functions if f.domain != FUSED}
+        self.functions_by_key = {
+            (f.domain, f.name, f.overload): f for f in proto.functions if f.domain != FUSED
+        }
         self.main = Graph(self, proto.graph)
         self.functions = [Graph(self, f, function_path(f)) for f in proto.functions if f.domain != FUSED]
 
@@ -73,7 +75,9 @@ def _fresh(taken: set[str], suffixes: dict[str, int], wish: str) -> str:
 def function_path(function: object) -> str:
     """``function domain::name``, with ``:overload`` where there is one."""
     overload = getattr(function, "overload", "")
-    return f"function {getattr(function, 'domain', '')}::{getattr(function, 'name', '')}" + (f":{overload}" if overload else "")
+    return f"function {getattr(function, 'domain', '')}::{getattr(function, 'name', '')}" + (
+        f":{overload}" if overload else ""
+    )
 
 
 def function_key(node: Node) -> tuple[str, str, str]:

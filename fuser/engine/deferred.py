@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from onnx import helper
 
-from fuser.storage import ByteRange
+if TYPE_CHECKING:
+    from fuser.storage import ByteRange
 
 BLOCK = 1 << 15
 """Elements evaluated at once: 256 KiB of float64, which stays in a core's cache."""

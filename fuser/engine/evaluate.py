@@ -67,7 +67,9 @@ def evaluate(op_type: str, inputs: Sequence[Const | None], attributes: Mapping[s
     function = OPERATORS.get(op_type)
     if function is None:
         raise Undecided(f"constants are not computed through {op_type}")
-    dtype, source = result_type(op_type, [None if c is None else (c.dtype, c.source) for c in inputs], attributes)
+    dtype, source = result_type(
+        op_type, [None if c is None else (c.dtype, c.source) for c in inputs], attributes
+    )
     if any(c is not None and isinstance(c.data, Deferred) for c in inputs):
         deferred = _deferred(op_type, inputs, attributes)
         if deferred is not None:
@@ -150,10 +152,12 @@ def _rounder(dtype: int) -> Callable[[Any, Any], Any]:
 
 def _cast(x: Const, to: int) -> Const:
     """The constant in another type: floats rounded to it, as the operator says."""
-    if to == x.dtype or to == UNTYPED:
+    if to in (x.dtype, UNTYPED):
         return Const(x.data, to, x.source)
     if to in FLOATS and x.is_float:
-        if to == TensorProto.DOUBLE or (to == TensorProto.FLOAT and x.dtype in (TensorProto.FLOAT16, TensorProto.BFLOAT16)):
+        if to == TensorProto.DOUBLE or (
+            to == TensorProto.FLOAT and x.dtype in (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+        ):
             return Const(x.data, to, x.source)  # every value of the narrower type is one of the wider
         if isinstance(x.data, Deferred):
             return Const(x.data.combine(_rounder(to), np.zeros(1)), to, x.source)

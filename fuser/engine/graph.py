@@ -76,7 +76,13 @@ class Graph:
             outputs, name = p.output[:], p.name  # slices: iterating takes three times as long
             attributes = {a.name: a for a in p.attribute}
             node = Node(
-                (domain_of(p.domain), p.op_type), p.input[:], outputs, (i,), name=name, proto=p, attributes=attributes
+                (domain_of(p.domain), p.op_type),
+                p.input[:],
+                outputs,
+                (i,),
+                name=name,
+                proto=p,
+                attributes=attributes,
             )
             self.nodes.append(node)
             for o in outputs:

@@ -14,7 +14,6 @@ import numpy as np
 from onnx import AttributeProto
 
 from fuser.engine.compiled import PatternNode
-from fuser.engine.constant import Const
 from fuser.engine.evaluate import python_value
 from fuser.engine.meaning import MUST_BE, Meaning, meaning_of
 from fuser.engine.node import Node, str_name
@@ -22,6 +21,7 @@ from fuser.engine.schema import ELEMENTWISE, input_name
 
 if TYPE_CHECKING:
     from fuser.engine.compiled import CompiledRule
+    from fuser.engine.constant import Const
     from fuser.engine.graph import Graph
 
 Binding = AttributeProto | float | int | bool | None
@@ -39,6 +39,7 @@ NEUTRAL: Mapping[tuple[str, int], float] = {
 INPUTS_WITHOUT_EFFECT = frozenset({("Dropout", 1)})
 ONE_OUTPUT = frozenset({"BatchNormalization"})
 """Further outputs, even when nobody reads them, change what these compute."""
+
 
 @dataclass(frozen=True)
 class Mismatch:
@@ -201,7 +202,11 @@ def _attributes(at: Match, want: PatternNode, node: Node, meaning: Meaning) -> M
         if value == [] and wanted is None:
             continue  # no axes is no axes, written or not
         if value != wanted or (there is not None and there.ref_attr_name):
-            shown = value if there is None or not there.ref_attr_name else f"the function's {there.ref_attr_name!r}"
+            shown = (
+                value
+                if there is None or not there.ref_attr_name
+                else f"the function's {there.ref_attr_name!r}"
+            )
             return _fail(at, want.label, node, "{} is {}, the pattern needs {}",
                          name, shown, "none" if wanted is None else wanted)  # fmt: skip
     return None
@@ -233,7 +238,9 @@ def _solve(at: Match, goals: Goals) -> Match | Mismatch:
         pattern = at.rule.pattern
         if name == "":
             if value and NEUTRAL.get((want.kind[1], index)) is None:
-                return _fail(at, want.label, at.nodes[want.label], "has an input {!r} that the pattern has not", value)
+                return _fail(
+                    at, want.label, at.nodes[want.label], "has an input {!r} that the pattern has not", value
+                )
             continue
         if name in at.values:
             if at.values[name] != value:
@@ -257,13 +264,26 @@ def _solve(at: Match, goals: Goals) -> Match | Mismatch:
         node = at.graph.producer.get(value)
         if node is None:
             reader = at.nodes[want.label]
-            return _fail(at, want.label, reader, "reads {!r}, which is no output of {} here", value or "nothing", producer.kind[1])
+            return _fail(
+                at,
+                want.label,
+                reader,
+                "reads {!r}, which is no output of {} here",
+                value or "nothing",
+                producer.kind[1],
+            )
         if output >= len(node.outputs) or node.outputs[output] != value:
             return _fail(at, producer.label, node, "gives {!r} as another output than the pattern's", value)
         known = at.nodes.get(producer.label)
         if known is not None:
             if known is not node:
-                return _fail(at, producer.label, node, "is another node than {!r}, which the pattern needs again", str_name(known))
+                return _fail(
+                    at,
+                    producer.label,
+                    node,
+                    "is another node than {!r}, which the pattern needs again",
+                    str_name(known),
+                )
             continue
         if node in at.nodes.values():
             return _fail(at, producer.label, node, "already stands for another node of the pattern")
@@ -285,7 +305,9 @@ def _bind_input(at: Match, want: PatternNode, name: str, value: str, index: int)
     return None
 
 
-def _bind_constant(at: Match, want: PatternNode, reader: PatternNode, value: str, index: int) -> Mismatch | None:
+def _bind_constant(
+    at: Match, want: PatternNode, reader: PatternNode, value: str, index: int
+) -> Mismatch | None:
     graph, node = at.graph, at.nodes[reader.label]
     const = graph.constant(value) if value else None
     if const is None or const.is_partial:
@@ -300,7 +322,15 @@ def _bind_constant(at: Match, want: PatternNode, reader: PatternNode, value: str
                      value, list(const.shape))  # fmt: skip
     for name, literal in want.literal_values.items():
         if name.startswith("value") and not _same_number(const, number, literal):
-            return _fail(at, reader.label, node, "the constant {!r} is {}, the pattern needs {}", value, number, literal)
+            return _fail(
+                at,
+                reader.label,
+                node,
+                "the constant {!r} is {}, the pattern needs {}",
+                value,
+                number,
+                literal,
+            )
     for variable in want.references.values():
         wrong = _bind_variable(at, reader, node, variable, number)
         if wrong is not None:
@@ -321,7 +351,7 @@ def _fits(at: Match, const: Const, node: Node, value: str) -> bool:
         shape = at.graph.shape(v) if v != value else None
         if shape is not None and len(shape) >= len(const.shape):
             tail = shape[len(shape) - len(const.shape) :]
-            if all(c == 1 or c == d for c, d in zip(const.shape, tail, strict=True)):
+            if all(c in (1, d) for c, d in zip(const.shape, tail, strict=True)):
                 return True
     return False
 
@@ -339,7 +369,13 @@ def _settle(found: Match) -> Mismatch | None:
             if not value or value in outside:
                 continue
             if value in graph.outputs:
-                return _fail(found, label, node, "its output {!r} is an output of the graph; the pattern needs it inside", value)
+                return _fail(
+                    found,
+                    label,
+                    node,
+                    "its output {!r} is an output of the graph; the pattern needs it inside",
+                    value,
+                )
             for reader in graph.readers_of(value):
                 if reader not in inside:
                     return _fail(found, label, node, "its output {!r} is also read by {} {!r}; the pattern needs no other reader",

@@ -48,7 +48,8 @@ class Node:
 
     ``order`` sorts nodes topologically: the model's node *i* is ``(i,)``, one node that replaces it too, several are ``(i, 0)``,
     ``(i, 1)`` …
-    ``op_type`` is the operator's name without its domain. ``original`` says that the model's graph holds it; what a rewrite made, or an opened call, is added to the graph.
+    ``op_type`` is the operator's name without its domain. ``original`` says that the model's graph holds it; what a rewrite
+    made, or an opened call, is added to the graph.
     ``label`` is its label in the rewrite that made it, ``parts`` the nodes of that match by label.
     ``attributes`` are those that the node itself gives, by name. ``proto`` is the model's message, or None for a node that
     a rewrite made and that is not written yet.

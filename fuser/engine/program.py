@@ -22,7 +22,7 @@ from fuser.engine.schema import input_name, same_type_as
 from fuser.engine.weightside import dims_array
 
 if TYPE_CHECKING:
-    from fuser.engine.compiled import WHERE, CompiledRule
+    from fuser.engine.compiled import CompiledRule
 
 Array = NDArray[Any]
 Call = tuple[Callable[..., Any], tuple[str, ...], str]
@@ -65,11 +65,15 @@ class Program:
     parts: tuple[Any, ...] = ()
     known: dict[str, Const] = field(default_factory=dict)
     instructions: list[tuple[Step, Mapping[str, Any]]] = field(default_factory=list)
-    types: dict[str, tuple[int, str]] = field(default_factory=dict)  # value -> element type, the input it comes from
+    types: dict[str, tuple[int, str]] = field(
+        default_factory=dict
+    )  # value -> element type, the input it comes from
     conditions: list[str] = field(default_factory=list)  # those that depend on values
     steps: list[Step] = field(default_factory=list)
     needs: str = ""  # the input that would have to be constant
-    slots: tuple[tuple[Slot | None, ...], ...] = ()  # per step and input: the constant that goes there, if one does
+    slots: tuple[
+        tuple[Slot | None, ...], ...
+    ] = ()  # per step and input: the constant that goes there, if one does
     calls: Calls | None = None
 
     def is_constant(self, name: str) -> bool:
@@ -117,7 +121,9 @@ def compile_program(
         if not program.needs:
             program.refused = "it would leave {} nodes to run in place of {}"
             program.parts = (len(program.steps), rule.pattern.size)
-    program.slots = tuple(tuple(_slot(program, s, i, opset, inputs) for i in range(len(s.inputs))) for s in program.steps)
+    program.slots = tuple(
+        tuple(_slot(program, s, i, opset, inputs) for i in range(len(s.inputs))) for s in program.steps
+    )
     return program
 
 
@@ -151,7 +157,9 @@ def _take(step: Step, program: Program, inputs: Mapping[str, Input], variables: 
             program.known[step.outputs[0]] = _shape(shape, step.literal_values)
             return True
         if -1 not in shape:
-            program.known[step.outputs[0]] = Const(np.asarray(int(np.prod(shape)), np.int64), TensorProto.INT64)
+            program.known[step.outputs[0]] = Const(
+                np.asarray(int(np.prod(shape)), np.int64), TensorProto.INT64
+            )
             return True
         return False
     if any(v and v not in program.known and v not in program.types for v in step.inputs):
@@ -160,21 +168,28 @@ def _take(step: Step, program: Program, inputs: Mapping[str, Input], variables: 
     for attribute, variable in step.references.items():
         value = variables.get(variable)
         if isinstance(value, str) and value.startswith("@"):
-            raise Undecided(f"{variable} is the function's attribute {value[1:]!r}, whose value is not known here")
+            raise Undecided(
+                f"{variable} is the function's attribute {value[1:]!r}, whose value is not known here"
+            )
         if value is not None or step.op_type == "Constant":
             attributes[attribute] = value
     if all(not v or v in program.known for v in step.inputs):
         consts = [program.known[v] if v else None for v in step.inputs]
         program.known[step.outputs[0]] = evaluate(step.op_type, consts, attributes)
         return True
-    kinds = [(program.known[v].dtype, "") if v in program.known else program.types[v] if v else None for v in step.inputs]
+    kinds = [
+        (program.known[v].dtype, "") if v in program.known else program.types[v] if v else None
+        for v in step.inputs
+    ]
     program.types[step.outputs[0]] = result_type(step.op_type, kinds, attributes)
     program.instructions.append((step, attributes))
     return True
 
 
 def _shape(shape: tuple[int, ...], attributes: Mapping[str, Any]) -> Const:
-    return Const(dims_array(shape[slice(attributes.get("start", 0), attributes.get("end"))]), TensorProto.INT64)
+    return Const(
+        dims_array(shape[slice(attributes.get("start", 0), attributes.get("end"))]), TensorProto.INT64
+    )
 
 
 def _missing(step: Step, program: Program, inputs: Mapping[str, Input]) -> str:
@@ -194,7 +209,9 @@ def run(program: Program, constants: Mapping[str, Const]) -> Mapping[str, Const]
         return program.calls.run(constants)
     env = {**program.known, **constants}
     for step, attributes in program.instructions:
-        env[step.outputs[0]] = evaluate(step.op_type, [env[v] if v else None for v in step.inputs], attributes)
+        env[step.outputs[0]] = evaluate(
+            step.op_type, [env[v] if v else None for v in step.inputs], attributes
+        )
     if any(c.is_deferred for c in constants.values()):
         return env
     program.calls = link(program, constants, env)
@@ -208,7 +225,9 @@ class Calls:
     calls: tuple[Call, ...]
     arrays: Mapping[str, Array]  # what is known beforehand
     known: Mapping[str, Const]
-    results: tuple[tuple[str, str, int, str], ...]  # name, that of its array, element type, the input it comes from
+    results: tuple[
+        tuple[str, str, int, str], ...
+    ]  # name, that of its array, element type, the input it comes from
 
     def run(self, constants: Mapping[str, Const]) -> Mapping[str, Const]:
         """The constants that are needed beyond the program, for inputs in memory."""
@@ -262,7 +281,10 @@ def link(program: Program, constants: Mapping[str, Const], env: Mapping[str, Con
         tuple(calls),
         {"": None, **{name: c.array() for name, c in program.known.items()}},  # type: ignore[dict-item]
         {name: c for name, c in program.known.items() if name in read},
-        tuple((v, same.get(v, v), program.types[v][0], origins[v] if origins[v] in constants else "") for v in made),
+        tuple(
+            (v, same.get(v, v), program.types[v][0], origins[v] if origins[v] in constants else "")
+            for v in made
+        ),
     )
 
 
@@ -276,7 +298,9 @@ def _expanded(shape: tuple[int, ...]) -> Callable[[Array], Array]:
 
 def _evaluated(op: str, types: Sequence[int | None], attributes: Mapping[str, Any]) -> Callable[..., Array]:
     return lambda *arrays: evaluate(
-        op, [None if t is None else Const(np.asarray(a), t) for a, t in zip(arrays, types, strict=True)], attributes
+        op,
+        [None if t is None else Const(np.asarray(a), t) for a, t in zip(arrays, types, strict=True)],
+        attributes,
     ).array()
 
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 import numpy as np
 from onnx import AttributeProto, TensorProto, helper
 
-from fuser.engine.compiled import CompiledRule, Step
 from fuser.engine.constant import FREEZE, UNTYPED, Const
 from fuser.engine.match import Match, Mismatch, match, plain
 from fuser.engine.node import Node, Origin, str_name
@@ -24,13 +23,16 @@ from fuser.engine.program import NEUTRAL_INPUT, Input, Program, Slot, compile_pr
 from fuser.engine.schema import input_name, is_default
 
 if TYPE_CHECKING:
+    from fuser.engine.compiled import CompiledRule, Step
     from fuser.engine.graph import Graph
 
 WHOLE = 1 << 30
 """How much of a pattern is bound when only the rewrite declines: more than any pattern has."""
 LARGEST: dict[int, float] = {TensorProto.FLOAT16: 65504.0, TensorProto.FLOAT: float(np.finfo(np.float32).max)}
 SAFE: dict[int, float] = {
-    UNTYPED: np.inf, TensorProto.DOUBLE: np.inf, **{t: (0.99 * x) ** 2 for t, x in LARGEST.items()}
+    UNTYPED: np.inf,
+    TensorProto.DOUBLE: np.inf,
+    **{t: (0.99 * x) ** 2 for t, x in LARGEST.items()},
 }
 """A tensor whose squares add up to less is finite in the type."""
 
@@ -176,7 +178,9 @@ class _Plan:
         self.graph = graph
         self.env: Mapping[str, Const] = {}
         self.sources: dict[str, str] = {}  # runtime values of the rewrite -> names in the graph
-        self.made_of: dict[tuple[str, int], str] = {}  # constants of the rewrite by element type -> names in the graph
+        self.made_of: dict[
+            tuple[str, int], str
+        ] = {}  # constants of the rewrite by element type -> names in the graph
 
     def made(self) -> Plan:
         program, constants = self._program()
@@ -194,7 +198,9 @@ class _Plan:
             if step.kind == ("", "Identity") and self._alias(step, plan):
                 continue
             order = self.match.root.order
-            plan.nodes.append(self._node(step, slots, order if len(program.steps) == 1 else (*order, k), plan))
+            plan.nodes.append(
+                self._node(step, slots, order if len(program.steps) == 1 else (*order, k), plan)
+            )
         for o, value in self.rule.output_of.items():
             if o in self.env:
                 plan.constants[self.match.values[value]] = self._typed(self.env[o], self.env[o].dtype, o)
@@ -218,7 +224,10 @@ class _Plan:
         found = rule.programs.get(tuple(key))
         if found is None:
             pairs = zip(rule.arithmetic_inputs, key[1::3], key[2::3], strict=False)
-            inputs = {n: Input(d is not None, cast("int", d or 0), cast("tuple[int, ...] | None", s)) for n, d, s in pairs}
+            inputs = {
+                n: Input(d is not None, cast("int", d or 0), cast("tuple[int, ...] | None", s))
+                for n, d, s in pairs
+            }
             variables = {v: plain(self.match.variables.get(v)) for v in rule.arithmetic_variables}
             found = rule.programs[tuple(key)] = compile_program(rule, inputs, variables, graph.opset())
         return found, constants
@@ -227,7 +236,9 @@ class _Plan:
         """Say why the program can't be run, by the model's names."""
         name = program.needs
         if not name:
-            bound = ", ".join(f"{v} = {plain(self.match.variables.get(v))}" for v in sorted(self.rule.where_variables))
+            bound = ", ".join(
+                f"{v} = {plain(self.match.variables.get(v))}" for v in sorted(self.rule.where_variables)
+            )
             told = bound and program.refused.startswith("it does not hold")
             self._decline(program.refused + (f" ({bound})" if told else ""), *program.parts)
         value = self.match.values[name]
@@ -235,7 +246,9 @@ class _Plan:
         for label, want in self.rule.pattern.nodes.items():
             if name in want.inputs and label in self.match.nodes:
                 node = self.match.nodes[label]
-                formal = input_name(node.op_type, node.kind[0], self.graph.opset(node.kind[0]), want.inputs.index(name))
+                formal = input_name(
+                    node.op_type, node.kind[0], self.graph.opset(node.kind[0]), want.inputs.index(name)
+                )
                 raise Declined(
                     Mismatch(self.rule.id, self.graph, self.match.root, label, node, "{} {!r} is not constant: it {}",
                              (formal, value, why), len(self.match.nodes), FREEZE if FREEZE in why else "", WHOLE)
@@ -252,7 +265,9 @@ class _Plan:
                 const = self._typed(self.env[name], self._type_for(slot), slot.formal)
                 made = self.made_of.get((name, const.dtype))
                 if made is None:
-                    made = self.made_of[name, const.dtype] = fresh(const.source or f"{str_name(root) or 'value'}_{name}")
+                    made = self.made_of[name, const.dtype] = fresh(
+                        const.source or f"{str_name(root) or 'value'}_{name}"
+                    )
                     plan.constants[made] = const
                 inputs.append(made)
             else:
@@ -266,10 +281,13 @@ class _Plan:
             self.sources[o] = name
             outputs.append(name)
         same = match.nodes.get(step.label)
-        if same is not None:
-            name = same.name
-        else:
-            name = self.graph.context.fresh_node(f"{root.name}_{step.label}") if root.name else ""
+        name = (
+            same.name
+            if same is not None
+            else self.graph.context.fresh_node(f"{root.name}_{step.label}")
+            if root.name
+            else ""
+        )
         node = Node(step.kind, inputs, outputs, order, name=name, attributes=self._attributes(step))
         node.label = step.label
         return node
@@ -326,7 +344,9 @@ class _Plan:
             largest = max(float(np.abs(block).max()) for block in const.blocks() if block.size)
             kind = TensorProto.DataType.Name(dtype).lower()
             limit = LARGEST.get(dtype)
-            return f"would be {largest:g}, beyond the largest finite {kind}" + (f", {limit:g}" if limit else "")
+            return f"would be {largest:g}, beyond the largest finite {kind}" + (
+                f", {limit:g}" if limit else ""
+            )
         return f"would not be finite in {bad} of {const.size} values"
 
     # ---- aliases, provenance, refusals
@@ -358,7 +378,20 @@ class _Plan:
     def _decline(self, fact: str, *parts: Any) -> NoReturn:
         root = self.rule.pattern.root.label
         root_node = self.match.root
-        raise Declined(Mismatch(self.rule.id, self.graph, root_node, root, root_node, fact, parts, len(self.match.nodes), "", WHOLE))
+        raise Declined(
+            Mismatch(
+                self.rule.id,
+                self.graph,
+                root_node,
+                root,
+                root_node,
+                fact,
+                parts,
+                len(self.match.nodes),
+                "",
+                WHOLE,
+            )
+        )
 
 
 def _named(attribute: str, value: Any) -> AttributeProto:

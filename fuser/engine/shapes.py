@@ -126,7 +126,9 @@ class Shapes:
     def _transpose(self, graph: Graph, node: Node, depth: int) -> Shape | None:
         x = self.shape(graph, node.inputs[0], depth + 1)
         perm = node.attributes.get("perm")
-        if x is None or (perm is not None and (perm.ref_attr_name or sorted(perm.ints) != list(range(len(x))))):
+        if x is None or (
+            perm is not None and (perm.ref_attr_name or sorted(perm.ints) != list(range(len(x))))
+        ):
             return None
         return tuple(x[k] for k in perm.ints) if perm is not None else x[::-1]
 
@@ -155,7 +157,11 @@ class Shapes:
             if node.kind == ("", "Constant"):
                 found = home.constant(value)
                 return 0 if found is None else found.dtype
-            if node.kind[0] in ("", "fuser") and node.outputs[0] == value and node.op_type not in NOT_TYPED_BY_INPUT:
+            if (
+                node.kind[0] in ("", "fuser")
+                and node.outputs[0] == value
+                and node.op_type not in NOT_TYPED_BY_INPUT
+            ):
                 at = 1 if "Conv" in node.op_type or "Gemm" in node.op_type else TYPED_BY.get(node.op_type, 0)
                 if at < len(node.inputs):
                     found_type = self.dtype(home, node.inputs[at], depth + 1)
@@ -184,7 +190,7 @@ class Shapes:
         del bare.graph.value_info[:]
         try:
             inferred = shape_inference.infer_shapes(bare, data_prop=True)
-        except Exception:  # noqa: BLE001  (the model may hold anything; without inference, fewer shapes are known)
+        except Exception:
             return {}
         return _stated_types(inferred.graph)
 
@@ -202,7 +208,9 @@ def _spatial(graph: Graph, node: Node, x: Shape, kernel: Shape) -> Shape:
     if len(strides) != n or len(dilations) != n or len(pads) != 2 * n:
         return (FREE,) * n
     sizes = zip(x, pads[:n], pads[n:], dilations, kernel, strides, strict=True)
-    return tuple([(d + a + b - e * (k - 1) - 1) // s + 1 if d >= 0 and s else FREE for d, a, b, e, k, s in sizes])
+    return tuple(
+        [(d + a + b - e * (k - 1) - 1) // s + 1 if d >= 0 and s else FREE for d, a, b, e, k, s in sizes]
+    )
 
 
 def _stated_types(proto: GraphProto | FunctionProto) -> dict[str, TypeProto]:
@@ -231,8 +239,8 @@ def _broadcast(shapes: list[Shape | None]) -> Shape | None:
 
 def _dim(x: int, y: int) -> int:
     """The dim of two that are broadcast: one of them is 1 or both are equal."""
-    if x == 1 or x == y:
+    if x in (1, y):
         return y
-    if y == 1 or y == FREE:
+    if y in (1, FREE):
         return x
     return y if x == FREE else FREE

@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from onnx import TensorProto
 
 from fuser.engine.constant import Const, computed_by
@@ -16,6 +15,8 @@ from fuser.engine.operators import OPERATORS, Undecided
 from fuser.engine.shapes import FREE
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from fuser.engine.graph import Graph
     from fuser.engine.node import Node
 

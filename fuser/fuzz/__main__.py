@@ -25,8 +25,12 @@ LARGEST_SHOWN = 12
 
 @click.command()
 @click.option("--graphs", default=1000, show_default=True, help="How many models to draw.")
-@click.option("--seed", default=0, show_default=True, help="Seed of the first model; the next one has the next.")
-@click.option("--kind", "kinds", multiple=True, type=click.Choice(sorted(KINDS)), help="Look for these faults only.")
+@click.option(
+    "--seed", default=0, show_default=True, help="Seed of the first model; the next one has the next."
+)
+@click.option(
+    "--kind", "kinds", multiple=True, type=click.Choice(sorted(KINDS)), help="Look for these faults only."
+)
 @click.option("--most", default=5, show_default=True, help="Stop after so many faults.")
 @click.option("--shrink/--no-shrink", "make_small", default=True, help="Make the models of faults small.")
 def main(graphs: int, seed: int, kinds: tuple[str, ...], most: int, *, make_small: bool) -> None:
@@ -52,14 +56,22 @@ def main(graphs: int, seed: int, kinds: tuple[str, ...], most: int, *, make_smal
             again = check(small, rules, worker, Path(name))
             shown = next((f for f in again.faults if f.kind == fault.kind), fault)
             click.echo(f"\n=== seed {k}: {shown.kind}: {shown.text}")
-            click.echo(f"freeze_inputs={small.freeze_inputs} standard={small.standard}\n{readable(small.model)}")
+            click.echo(
+                f"freeze_inputs={small.freeze_inputs} standard={small.standard}\n{readable(small.model)}"
+            )
             if sum(counts[kind] for kind in KINDS) >= most:
                 break
     seconds = time.perf_counter() - started
     total, faults = counts["graphs"], sum(counts[kind] for kind in KINDS)
-    click.echo(f"{total} graphs in {seconds:.0f} s ({total / seconds:.0f} a second), {counts['fused']} operators fused")
+    click.echo(
+        f"{total} graphs in {seconds:.0f} s ({total / seconds:.0f} a second), {counts['fused']} operators fused"
+    )
     click.echo(f"{sum(skipped.values())} models did not run: {dict(skipped.most_common(5))}")
-    click.echo(f"{faults} faults: " + ", ".join(f"{counts[k]} {k}" for k in sorted(KINDS) if counts[k]) if faults else "no fault")
+    click.echo(
+        f"{faults} faults: " + ", ".join(f"{counts[k]} {k}" for k in sorted(KINDS) if counts[k])
+        if faults
+        else "no fault"
+    )
     raise SystemExit(1 if faults else 0)
 
 
@@ -72,9 +84,11 @@ def smallest(
         try:
             drawn = draw(replayed(candidate))
             onnx.checker.check_model(drawn.model, full_check=True)
-        except Exception:  # noqa: BLE001  (decisions that lead to no model are no answer)
+        except Exception:
             return False
-        return any(f.kind == fault.kind for f in check(drawn, rules, worker, folder, frozenset({fault.kind})).faults)
+        return any(
+            f.kind == fault.kind for f in check(drawn, rules, worker, folder, frozenset({fault.kind})).faults
+        )
 
     return shrink(made, fails)
 

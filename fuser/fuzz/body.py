@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from fuser.fuzz.choices import Choices
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from fuser.fuzz.choices import Choices
 
 Shape = tuple[int, ...]
 
@@ -35,7 +37,15 @@ class Body:
     def __post_init__(self) -> None:
         self.start = self.shape, self.dtype
 
-    def op(self, op_type: str, inputs: Sequence[str], shape: Shape | None = None, *, outputs: int = 1, **attributes: Any) -> str:
+    def op(
+        self,
+        op_type: str,
+        inputs: Sequence[str],
+        shape: Shape | None = None,
+        *,
+        outputs: int = 1,
+        **attributes: Any,
+    ) -> str:
         """Append a node and give its first output; with a shape it becomes the end of the line."""
         k = len(self.nodes)
         names = [f"v{k}" if i == 0 else f"v{k}_{i}" for i in range(outputs)]
@@ -55,7 +65,9 @@ class Body:
         """A constant of the line's type, kept in one of the ways that models keep them."""
         kind = self.dtype if dtype is None else dtype
         array = np.asarray(values).astype(helper.tensor_dtype_to_np_dtype(kind))
-        share = next((n for n, t in self.weights.items() if t.data_type == kind and tuple(t.dims) == array.shape), "")
+        share = next(
+            (n for n, t in self.weights.items() if t.data_type == kind and tuple(t.dims) == array.shape), ""
+        )
         if share and self.choices.once_in(8):
             return share
         how = self.choices.pick(self.constants) if self.opset >= 9 else "initializer"

@@ -6,21 +6,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import onnx
 from onnx import ModelProto
 
 from fuser.fuzz.explained import unexplained
 from fuser.fuzz.kept import lost
-from fuser.fuzz.models import Drawn
-from fuser.language import RewriteRule
 from fuser.parity.compare import Tolerance
 from fuser.parity.draws import Plan, drawn
-from fuser.parity.runner import Worker
 from fuser.parity.source import input_specs, interface_difference, open_model, overridable, weight_tolerance
 from fuser.parity.trial import try_models
 from fuser.pipeline import Rewritten, rewrite
 from fuser.storage import from_proto
+
+if TYPE_CHECKING:
+    from fuser.fuzz.models import Drawn
+    from fuser.language import RewriteRule
+    from fuser.parity.runner import Worker
 
 KINDS = frozenset({"crash", "invalid", "wrong", "unstable", "lost", "unexplained"})
 
@@ -48,11 +51,11 @@ def check(
     """Fuse the model and check that it still computes the same, lost nothing, is stable and has its reasons."""
     try:
         after, done = fused(model.model, rules, model)
-    except Exception as e:  # noqa: BLE001  (whatever it is, it is a fault)
+    except Exception as e:
         return Outcome((Fault("crash", f"{type(e).__name__}: {e}"),))
     try:
         onnx.checker.check_model(after, full_check=True)
-    except Exception as e:  # noqa: BLE001  (onnx raises several classes of its own)
+    except Exception as e:
         return Outcome((Fault("invalid", str(e)[:500]),))
     found = []
     verdict, reason = parity(model, after, worker, folder) if "wrong" in kinds else ("passed", "")
@@ -70,7 +73,7 @@ def unstable(model: Drawn, after: ModelProto, rules: Sequence[RewriteRule]) -> l
     """What a second run does to the model, which should be nothing."""
     try:
         again, _ = fused(after, rules, model)
-    except Exception as e:  # noqa: BLE001  (whatever it is, it is a fault)
+    except Exception as e:
         return [Fault("unstable", f"a second run fails: {type(e).__name__}: {e}")]
     if again.SerializeToString(deterministic=True) != after.SerializeToString(deterministic=True):
         return [Fault("unstable", "a second run changes the model")]

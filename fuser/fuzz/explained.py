@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
-from fuser.pipeline import Rewritten
+if TYPE_CHECKING:
+    from fuser.pipeline import Rewritten
 
 ANCHORS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 FUSED = frozenset({"ConvLeakyRelu", "ConvTransposeLeakyRelu", "GemmLeakyRelu"})
@@ -20,7 +22,10 @@ def unexplained(model: ModelProto, done: Rewritten) -> list[str]:
     told = {d.node for d in done.declined}
     written = {f.output for f in done.fusions}
     found: list[str] = []
-    graphs = [*(f for f in model.functions if f.domain != "fuser"), *_graphs(model.graph)]
+    graphs: list[GraphProto | FunctionProto] = [
+        *(f for f in model.functions if f.domain != "fuser"),
+        *_graphs(model.graph),
+    ]
     for graph in graphs:
         producer = {o: n for n in graph.node for o in n.output}
         for node in _live(graph):

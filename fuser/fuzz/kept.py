@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
 from fuser.fuzz.models import LOCAL
-from fuser.pipeline import Rewritten
+
+if TYPE_CHECKING:
+    from fuser.pipeline import Rewritten
 
 Graph = GraphProto | FunctionProto
 FIELDS = ("producer_name", "producer_version", "domain", "model_version", "doc_string", "metadata_props")
@@ -15,16 +18,28 @@ FIELDS = ("producer_name", "producer_version", "domain", "model_version", "doc_s
 
 def lost(before: ModelProto, after: ModelProto, done: Rewritten) -> list[str]:
     """What is missing or different without a rewrite that says so, a sentence each."""
-    found = [f"the model's {name} is not what it was" for name in FIELDS if getattr(before, name) != getattr(after, name)]
+    found = [
+        f"the model's {name} is not what it was"
+        for name in FIELDS
+        if getattr(before, name) != getattr(after, name)
+    ]
     imports = {(o.domain, o.version) for o in after.opset_import}
-    found += [f"opset import {o.domain!r} is lost" for o in before.opset_import if (o.domain, o.version) not in imports]
+    found += [
+        f"opset import {o.domain!r} is lost"
+        for o in before.opset_import
+        if (o.domain, o.version) not in imports
+    ]
     if before.graph.doc_string != after.graph.doc_string or before.graph.name != after.graph.name:
         found.append("the graph's name or doc_string is not what it was")
     if list(before.graph.output) != list(after.graph.output):
         found.append("the graph's outputs are not what they were")
     inputs = {v.name: v for v in after.graph.input}
     defaults = {t.name for t in before.graph.initializer}
-    found += [f"input {v.name!r} is lost" for v in before.graph.input if v.name not in defaults and inputs.get(v.name) != v]
+    found += [
+        f"input {v.name!r} is lost"
+        for v in before.graph.input
+        if v.name not in defaults and inputs.get(v.name) != v
+    ]
     touched = {n for r in done.rewrites for n in r.nodes}
     for name, one, other in _pairs(before, after):
         found += [f"{name}: {text}" for text in _lost_in(one, other, touched)]
@@ -41,7 +56,9 @@ def _pairs(before: ModelProto, after: ModelProto) -> Iterator[tuple[str, Graph, 
             yield f.name, f, other
 
 
-def _lost_in(one: Graph, other: Graph, touched: set[str], around: frozenset[str] = frozenset()) -> Iterator[str]:
+def _lost_in(
+    one: Graph, other: Graph, touched: set[str], around: frozenset[str] = frozenset()
+) -> Iterator[str]:
     """``around`` are the constants of the graphs around this one."""
     after = {n.output[0]: n for n in other.node}
     constant, live = _constant(one, around), _live(one)
@@ -51,7 +68,12 @@ def _lost_in(one: Graph, other: Graph, touched: set[str], around: frozenset[str]
         there = after.get(node.output[0])
         name = node.name or node.output[0]
         if there is None:
-            if name not in touched and node.domain != LOCAL and node.output[0] not in constant and node.output[0] in live:
+            if (
+                name not in touched
+                and node.domain != LOCAL
+                and node.output[0] not in constant
+                and node.output[0] in live
+            ):
                 yield f"{node.op_type} {name!r} is lost"
         elif _bare(node) == _bare(there):
             kept.append(node.output[0])
@@ -113,7 +135,9 @@ def _constant(graph: Graph, around: frozenset[str]) -> frozenset[str]:
 
 def _live(graph: Graph) -> set[str]:
     """The first outputs of the nodes that reach an output."""
-    outputs: Iterable[str] = graph.output if isinstance(graph, FunctionProto) else (o.name for o in graph.output)
+    outputs: Iterable[str] = (
+        graph.output if isinstance(graph, FunctionProto) else (o.name for o in graph.output)
+    )
     wanted, live = set(outputs), set[str]()
     for node in reversed(graph.node):
         if wanted.intersection(node.output):

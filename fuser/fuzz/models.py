@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import (
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+    helper,
+    numpy_helper,
+)
 
 from fuser.fuzz.body import Body, Shape
-from fuser.fuzz.choices import Choices
 from fuser.fuzz.operators import AFFINE, activation, between, conv, conv_transpose, gemm
+
+if TYPE_CHECKING:
+    from fuser.fuzz.choices import Choices
 
 LOCAL = "local"
 Typed = tuple[str, Shape, int]
@@ -85,9 +97,7 @@ def _line(body: Body) -> list[Typed]:
     if not body.nodes or body.value == "x":
         body.op("Identity", [body.value], body.shape)
     outputs = [(body.value, body.shape, body.dtype)]
-    for seen in body.seen[:-1]:
-        if c.once_in(12):
-            outputs.append(seen)
+    outputs.extend(seen for seen in body.seen[:-1] if c.once_in(12))
     return list(dict.fromkeys(outputs))
 
 
@@ -115,15 +125,21 @@ def in_if(body: Body, outputs: list[Typed], main: _Main) -> list[Typed]:
     main.inputs.append(helper.make_tensor_value_info("x", *_input_type(body)))
     main.inputs.append(helper.make_tensor_value_info("flag", TensorProto.BOOL, []))
     inside = main.ir > 3 and body.choices.once_in(2)
-    line = helper.make_graph(body.nodes, "line", [], _results(outputs), list(body.weights.values()) if inside else [])
+    line = helper.make_graph(
+        body.nodes, "line", [], _results(outputs), list(body.weights.values()) if inside else []
+    )
     main.weights += [] if inside else body.weights.values()
     nodes = []
     for name, shape, dtype in outputs:
         zero = numpy_helper.from_array(np.zeros(shape, helper.tensor_dtype_to_np_dtype(dtype)))
         nodes.append(helper.make_node("Constant", [], [f"else_{name}"], value=zero))
-    otherwise = helper.make_graph(nodes, "otherwise", [], _results([(f"else_{n}", s, t) for n, s, t in outputs]))
+    otherwise = helper.make_graph(
+        nodes, "otherwise", [], _results([(f"else_{n}", s, t) for n, s, t in outputs])
+    )
     main.nodes.append(
-        helper.make_node("If", ["flag"], [n for n, _, _ in outputs], "if", then_branch=line, else_branch=otherwise)
+        helper.make_node(
+            "If", ["flag"], [n for n, _, _ in outputs], "if", then_branch=line, else_branch=otherwise
+        )
     )
     return outputs
 
@@ -133,7 +149,10 @@ def in_loop(body: Body, outputs: list[Typed], main: _Main) -> list[Typed]:
     main.inputs.append(helper.make_tensor_value_info("x", *_input_type(body)))
     inside = main.ir > 3 and body.choices.once_in(2)
     main.weights += [] if inside else body.weights.values()
-    main.weights += [numpy_helper.from_array(np.asarray(2), "rounds"), numpy_helper.from_array(np.asarray(True), "go")]
+    main.weights += [
+        numpy_helper.from_array(np.asarray(2), "rounds"),
+        numpy_helper.from_array(np.asarray(True), "go"),
+    ]
     loop = helper.make_graph(
         [helper.make_node("Identity", ["go_in"], ["go_out"]), *body.nodes],
         "body",
@@ -144,7 +163,9 @@ def in_loop(body: Body, outputs: list[Typed], main: _Main) -> list[Typed]:
         [helper.make_tensor_value_info("go_out", TensorProto.BOOL, []), *_results(outputs)],
         list(body.weights.values()) if inside else [],
     )
-    main.nodes.append(helper.make_node("Loop", ["rounds", "go"], [n for n, _, _ in outputs], "loop", body=loop))
+    main.nodes.append(
+        helper.make_node("Loop", ["rounds", "go"], [n for n, _, _ in outputs], "loop", body=loop)
+    )
     return [(n, (2, *s), t) for n, s, t in outputs]
 
 
@@ -170,9 +191,13 @@ def in_function(body: Body, outputs: list[Typed], main: _Main) -> list[Typed]:
     constants = [helper.make_node("Constant", [], [n], value=t) for n, t in body.weights.items()]
     main.functions.append(
         helper.make_function(
-            LOCAL, "line", ["x", *names] if arguments else ["x"], made,
-            body.nodes if arguments else [*constants, *body.nodes], [helper.make_opsetid("", body.opset)],
-        )  # fmt: skip
+            LOCAL,
+            "line",
+            ["x", *names] if arguments else ["x"],
+            made,
+            body.nodes if arguments else [*constants, *body.nodes],
+            [helper.make_opsetid("", body.opset)],
+        )
     )
     given = names if arguments else []
     main.weights += body.weights.values() if arguments else []

@@ -1,13 +1,15 @@
-"""What a drawn line consists of: anchors, affine operators, what may stand between, activations; each in right and wrong forms."""
+"""What a drawn line consists of: anchors, affine operators, what may stand between, activations; in right and wrong forms."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from onnx import TensorProto
 
-from fuser.fuzz.body import Body, Shape
+if TYPE_CHECKING:
+    from fuser.fuzz.body import Body, Shape
 
 FLOAT, FLOAT16 = TensorProto.FLOAT, TensorProto.FLOAT16
 COMPARISONS = ("Greater", "Less", "GreaterOrEqual", "LessOrEqual")
@@ -23,7 +25,7 @@ def conv(body: Body) -> None:
     group = c.pick([g for g in (1, channels, 2, 3) if channels % g == 0])
     out = group * c.pick((2, 1, 3) if group == 1 else (1, 2))
     kernel = [min(c.pick((3, 1, 2)), s) for s in space]
-    attributes: dict[str, object] = {}
+    attributes: dict[str, Any] = {}
     if group > 1:
         attributes["group"] = group
     if c.once_in(2):
@@ -35,14 +37,17 @@ def conv(body: Body) -> None:
     elif form == "strides":
         strides = attributes["strides"] = [c.pick((2, 1)) for _ in range(d)]
     elif form == "dilations":
-        dilations = attributes["dilations"] = [2 if 2 * (k - 1) < s else 1 for k, s in zip(kernel, space, strict=True)]
+        dilations = attributes["dilations"] = [
+            2 if 2 * (k - 1) < s else 1 for k, s in zip(kernel, space, strict=True)
+        ]
     elif form != "plain":
         attributes["auto_pad"] = form
     if form.startswith("SAME"):
         shape = space
     else:
         shape = tuple(
-            (space[i] + pads[i] + pads[d + i] - dilations[i] * (kernel[i] - 1) - 1) // strides[i] + 1 for i in range(d)
+            (space[i] + pads[i] + pads[d + i] - dilations[i] * (kernel[i] - 1) - 1) // strides[i] + 1
+            for i in range(d)
         )
     inputs = [body.value, body.constant(c.array((out, channels // group, *kernel), -1, 1)), *_bias(body, out)]
     body.op("Conv", inputs, (body.shape[0], out, *shape), **attributes)
@@ -56,12 +61,14 @@ def conv_transpose(body: Body) -> None:
     per_group = c.pick((2, 1, 3, channels // group))
     kernel = [c.pick((2, 1, 3)) for _ in range(d)]
     strides, extra = [1] * d, [0] * d
-    attributes: dict[str, object] = {"group": group} if group > 1 else {}
+    attributes: dict[str, Any] = {"group": group} if group > 1 else {}
     if c.once_in(2):
         strides = attributes["strides"] = [c.pick((2, 1)) for _ in range(d)]
         if c.once_in(3):
             extra = attributes["output_padding"] = [s - 1 for s in strides]
-    shape = tuple((s - 1) * stride + k + e for s, stride, k, e in zip(space, strides, kernel, extra, strict=True))
+    shape = tuple(
+        (s - 1) * stride + k + e for s, stride, k, e in zip(space, strides, kernel, extra, strict=True)
+    )
     out = per_group * group
     inputs = [body.value, body.constant(c.array((channels, per_group, *kernel), -1, 1)), *_bias(body, out)]
     body.op("ConvTranspose", inputs, (body.shape[0], out, *shape), **attributes)
@@ -78,7 +85,7 @@ def gemm(body: Body) -> None:
         if form == "matmul_add":
             body.op("Add", [body.value, body.constant(c.array(c.pick(((out,), (1, out), ()))))], (rows, out))
         return
-    attributes: dict[str, object] = {}
+    attributes: dict[str, Any] = {}
     if c.once_in(2):
         weight, attributes["transB"] = weight.T, 1
     if c.once_in(3):
@@ -112,7 +119,7 @@ def batch_normalization(body: Body) -> None:
     low, high = c.pick(((0.3, 2.0), (0.3, 2.0), (0.0, 0.0)))
     dtype = FLOAT if body.dtype == FLOAT16 and body.opset >= 15 and c.once_in(2) else body.dtype
     values = [body.constant(a, dtype) for a in (scale, shift, mean, c.array((channels,), low, high))]
-    attributes: dict[str, object] = {"epsilon": c.pick((1e-3, 1e-2, 0.5))}
+    attributes: dict[str, Any] = {"epsilon": c.pick((1e-3, 1e-2, 0.5))}
     if c.once_in(4):
         attributes["momentum"] = 0.5
     if body.opset >= 14 and c.once_in(12):
@@ -142,7 +149,12 @@ def _constant_shape(body: Body) -> Shape:
     channels = shape[1]
     ones = (1,) * (rank - 2)
     right: list[Shape] = [(1, channels, *ones), (channels, *ones), (), (1,), (1,) * rank]
-    wrong: list[Shape] = [shape[-1:], (*shape[:1], *(1,) * (rank - 1)), (1, channels, *shape[2:]), (1, *right[0])]
+    wrong: list[Shape] = [
+        shape[-1:],
+        (*shape[:1], *(1,) * (rank - 1)),
+        (1, channels, *shape[2:]),
+        (1, *right[0]),
+    ]
     if rank > 3:
         wrong += [(1, 1, shape[2], *ones[1:]), (1, channels, 1, *shape[3:]), (1, 1, *right[0][1:])]
     found = body.choices.pick([*right, *right, *right, *wrong])
@@ -164,7 +176,20 @@ def residual(body: Body) -> None:
 def between(body: Body) -> None:
     """Something that passes the value on, or seems to."""
     c = body.choices
-    form = c.pick(("identity", "dropout", "cast", "transposes", "transpose", "flatten", "squeeze", "pool", "relu", "clip"))
+    form = c.pick(
+        (
+            "identity",
+            "dropout",
+            "cast",
+            "transposes",
+            "transpose",
+            "flatten",
+            "squeeze",
+            "pool",
+            "relu",
+            "clip",
+        )
+    )
     shape, rank = body.shape, len(body.shape)
     if form == "identity":
         body.op("Identity", [body.value], shape)
@@ -181,9 +206,13 @@ def between(body: Body) -> None:
             body.op("Transpose", [body.value], shape, perm=back)
     elif form == "flatten" and rank > 2:
         if c.once_in(2):
-            to = [0, shape[1], -1]
+            target = [0, shape[1], -1]
             size = int(np.prod(shape[2:]))
-            body.op("Reshape", [body.value, body.constant(np.asarray(to), TensorProto.INT64)], (shape[0], shape[1], size))
+            body.op(
+                "Reshape",
+                [body.value, body.constant(np.asarray(target), TensorProto.INT64)],
+                (shape[0], shape[1], size),
+            )
         else:
             body.op("Flatten", [body.value], (shape[0], int(np.prod(shape[1:]))))
     elif form == "squeeze" and rank > 2 and shape[-1] == 1:
@@ -209,12 +238,15 @@ def activation(body: Body) -> None:
 def leaky(body: Body) -> None:
     """The operator itself."""
     alpha = body.choices.pick((0.2, None, 0.0, -0.5, 1.5))
-    body.op("LeakyRelu", [body.value], body.shape, **({} if alpha is None else {"alpha": alpha}))
+    attributes: dict[str, Any] = {} if alpha is None else {"alpha": alpha}
+    body.op("LeakyRelu", [body.value], body.shape, **attributes)
 
 
 def _slope(body: Body) -> str:
     channels = (1, body.shape[1], *(1,) * (len(body.shape) - 2))
-    values = body.choices.pick((np.asarray(0.2), np.asarray([0.1]), np.asarray(1.5), np.full(channels, 0.3), None))
+    values = body.choices.pick(
+        (np.asarray(0.2), np.asarray([0.1]), np.asarray(1.5), np.full(channels, 0.3), None)
+    )
     return body.constant(body.choices.array(channels, 0.0, 1.0) if values is None else values)
 
 
@@ -288,4 +320,10 @@ def other(body: Body) -> None:
     body.op(body.choices.pick(("Relu", "Sigmoid", "Tanh", "Elu", "Softplus")), [body.value], body.shape)
 
 
-AFFINE: tuple[Callable[[Body], None], ...] = (batch_normalization, batch_normalization, elementwise, elementwise, residual)
+AFFINE: tuple[Callable[[Body], None], ...] = (
+    batch_normalization,
+    batch_normalization,
+    elementwise,
+    elementwise,
+    residual,
+)

@@ -89,7 +89,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _session(path: str) -> Callable[[Mapping[str, Any]], Any]:
-    import onnxruntime  # noqa: PLC0415  (only this process)
+    import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -100,11 +100,11 @@ def _session(path: str) -> Callable[[Mapping[str, Any]], Any]:
 
 def _feeds(path: Path, shapes: Mapping[str, list[int]], inputs: Path | None) -> Mapping[str, Any]:
     """What the parity check runs first: the user's inputs, or a draw that makes the model run."""
-    from fuser.parity.draws import Plan, drawn  # noqa: PLC0415  (only this process)
-    from fuser.parity.inputs import read_inputs  # noqa: PLC0415
-    from fuser.parity.runner import EngineError  # noqa: PLC0415
-    from fuser.parity.source import input_specs  # noqa: PLC0415
-    from fuser.storage import load  # noqa: PLC0415
+    from fuser.parity.draws import Plan, drawn
+    from fuser.parity.inputs import read_inputs
+    from fuser.parity.runner import EngineError
+    from fuser.parity.source import input_specs
+    from fuser.storage import load
 
     specs, _ = input_specs(load(path).proto.graph)
     if inputs is not None:

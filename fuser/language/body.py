@@ -52,7 +52,7 @@ class Body:
 
 def body_of(block: Block) -> Body:
     """Convert a checked function; nodes without a label get their operator's name and a number."""
-    assert block.proto is not None  # noqa: S101  main is no body of a rule
+    assert block.proto is not None
     labels = {node.name for node in block.nodes}
     nodes = []
     for node, line in zip(block.nodes, block.lines.nodes, strict=True):

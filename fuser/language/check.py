@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def nearest(name: str, known: Iterable[str], mark: str = "") -> str:
     """Return the half sentence that leads from a name that nothing has to the one that is meant."""
-    from difflib import get_close_matches  # noqa: PLC0415  for the sentence of an error alone
+    from difflib import get_close_matches
 
     names = list(known)
     if close := get_close_matches(name, names, n=1, cutoff=0.5):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import onnx_graphsurgeon as gs
-from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper
+from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorProto, helper
 from onnx_graphsurgeon.logger import G_LOGGER
 
 from fuser.parity.scopes import Scope, bound_attributes, calls, region, scopes
@@ -131,7 +131,7 @@ def _constant(scope: Scope, name: str) -> TensorProto | None:
     return None
 
 
-def _needed(proto: ModelProto, nodes: Sequence[NodeProto]) -> Iterator[object]:
+def _needed(proto: ModelProto, nodes: Sequence[NodeProto]) -> Iterator[FunctionProto]:
     """The model-local functions that the nodes call, directly or not."""
     wanted = {(node.domain, node.op_type) for node in all_nodes(nodes)}
     grew = True

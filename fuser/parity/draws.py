@@ -95,7 +95,7 @@ def _first(plan: Plan, run: Run) -> tuple[Setting, Ran]:
     for setting in settings(plan.specs, plan.given):
         try:
             return setting, _run(plan, run, KINDS[0], 0, setting, {})
-        except EngineError as error:  # noqa: PERF203 - trying is the point
+        except EngineError as error:
             first = first or error
     raise first or EngineError("its inputs have too many elements to draw: give inputs or shapes")
 
@@ -106,7 +106,7 @@ def _try(
     for setting, replaced in tries:
         try:
             return [_run(plan, run, kind, index, setting, replaced)]
-        except EngineError:  # noqa: PERF203 - trying is the point
+        except EngineError:
             continue
     return []
 

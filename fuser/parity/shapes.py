@@ -161,9 +161,7 @@ def dims_from_weights(graph: GraphProto) -> dict[str, tuple[Dim, ...]]:
     return known
 
 
-def _input_dims(  # noqa: PLR0911 - one line per operator
-    node: NodeProto, weights: Mapping[str, tuple[int, ...]]
-) -> tuple[Dim, ...] | None:
+def _input_dims(node: NodeProto, weights: Mapping[str, tuple[int, ...]]) -> tuple[Dim, ...] | None:
     weight = weights.get(node.input[1]) if len(node.input) > 1 else None
     if weight is None:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import onnx
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 Dim = int | str | None  # fixed, a symbol, or anonymous
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_FLOATS = {
+M = TypeVar("M", NodeProto, TensorProto)
+_FLOATS: dict[int, str] = {
     TensorProto.DOUBLE: "float64",
     TensorProto.FLOAT: "float32",
     TensorProto.FLOAT16: "float16",
@@ -63,11 +64,11 @@ class Source:
         """Size of the model, external data included."""
         return self.path.stat().st_size + sum(file.nbytes for file in self.stored.weights.sources.values())
 
-    def inline(self, node_or_tensor: NodeProto | TensorProto) -> NodeProto | TensorProto:
+    def inline(self, node_or_tensor: M) -> M:
         """A copy that holds all of its data."""
-        copy = type(node_or_tensor)()
+        copy: M = type(node_or_tensor)()
         copy.CopyFrom(node_or_tensor)
-        inside = [copy] if isinstance(copy, TensorProto) else [*_attribute_tensors(copy)]
+        inside = [*_attribute_tensors(copy)] if isinstance(copy, NodeProto) else [copy]
         for tensor in inside:
             payload = self.stored.weights.payload(tensor)
             if payload is not None:

@@ -56,7 +56,7 @@ def try_models(
     for engine in _engines(a.proto, b.proto):
         try:
             return _try_engine(worker, engine, a, b, feed, tolerance)
-        except _RefusedError as refused:  # noqa: PERF203 - two rounds at most
+        except _RefusedError as refused:
             refusals.append(f"{engine}: {refused}")
             judge = judge or refused.judge
             if refused.died:
@@ -234,7 +234,9 @@ def _conclude(outputs: tuple[OutputDifference, ...], draws: int, unstable: set[s
     worst = max(passed, key=worst_first)
     reason = f"{len(passed)} output{'s agree' if len(passed) != 1 else ' agrees'} over {over}"
     reason += f", needing at most {worst.smallest_tolerance:.3g} of {worst.tolerance:g}"
-    reason += "".join(f"; {output.name!r}: {output.reason}" for output in passed if AMPLIFIES in output.reason)
+    reason += "".join(
+        f"; {output.name!r}: {output.reason}" for output in passed if AMPLIFIES in output.reason
+    )
     if unjudged:
         reason += "; not compared: " + "; ".join(f"{output.name!r}, {output.reason}" for output in unjudged)
     return "passed", reason

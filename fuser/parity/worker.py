@@ -60,7 +60,7 @@ def main() -> int:
 
 def load_onnxruntime(path: str) -> tuple[Run, str]:
     """A session with every optimization off on the CPU, one thread, so that sums keep their order."""
-    import onnxruntime  # noqa: PLC0415 - the worker starts without it, and judges by the reference without it
+    import onnxruntime
 
     session = onnxruntime.InferenceSession(path, _plain_options(), providers=["CPUExecutionProvider"])
     return _runner(session), f"onnxruntime {onnxruntime.__version__}, optimizations off"
@@ -70,7 +70,7 @@ def peak_onnxruntime(path: str, feeds: Mapping[str, Array]) -> int | None:
     """Most bytes in use when an operator had run, less those before the first, by onnxruntime's profile of a
     run; None where this onnxruntime does not say. Memory that kernels give back is not in it.
     """
-    import onnxruntime  # noqa: PLC0415
+    import onnxruntime
 
     with tempfile.TemporaryDirectory(prefix="onnx-fuser-") as folder:
         options = _plain_options()
@@ -90,7 +90,7 @@ def peak_onnxruntime(path: str, feeds: Mapping[str, Array]) -> int | None:
 
 
 def _plain_options() -> Any:
-    import onnxruntime  # noqa: PLC0415
+    import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -100,7 +100,7 @@ def _plain_options() -> Any:
 
 
 def _runner(session: Any) -> Run:
-    import onnxruntime  # noqa: PLC0415
+    import onnxruntime
 
     names = [output.name for output in session.get_outputs()]
     bfloat16 = any("bfloat16" in value.type for value in [*session.get_inputs(), *session.get_outputs()])
@@ -115,9 +115,9 @@ def _runner(session: Any) -> Run:
 
 def load_reference(path: str) -> tuple[Run, str]:
     """onnx's reference implementation, local functions inlined."""
-    import onnx  # noqa: PLC0415
-    from onnx.inliner import inline_local_functions  # noqa: PLC0415
-    from onnx.reference import ReferenceEvaluator  # noqa: PLC0415
+    import onnx
+    from onnx.inliner import inline_local_functions
+    from onnx.reference import ReferenceEvaluator
 
     model = onnx.load(path)
     if model.functions:
@@ -134,11 +134,11 @@ def load_reference(path: str) -> tuple[Run, str]:
 def _run_values(onnxruntime: Any, session: Any, feeds: Mapping[str, Array]) -> dict[str, Any]:
     """Like ``session.run``, for models with bfloat16 at the border, which onnxruntime's numpy interface
     lacks."""
-    import ctypes  # noqa: PLC0415
+    import ctypes
 
-    from onnx import TensorProto  # noqa: PLC0415
+    from onnx import TensorProto
 
-    from fuser.parity.protocol import numpy_dtype  # noqa: PLC0415
+    from fuser.parity.protocol import numpy_dtype
 
     values = {}
     for name, array in feeds.items():

@@ -26,11 +26,15 @@ class Pass:
 
 
 PASSES = (
-    Pass("inline", inline),  # first: what stands inside a function and what stands outside may belong together
+    Pass(
+        "inline", inline
+    ),  # first: what stands inside a function and what stands outside may belong together
     Pass("spell", spell),  # before the rest: fold and fuse know LeakyRelu by one spelling
     Pass("fold", fold),  # before fuse: an activation reaches its anchor only once nothing stands between
     Pass("fuse", fuse),  # after fold: a fused operator's weights can't be folded into any more
     Pass("restore", restore),  # calls of which nothing was rewritten
-    Pass("leftover", leftover),  # changes nothing: after all that could fuse did, before the form hides what is what
+    Pass(
+        "leftover", leftover
+    ),  # changes nothing: after all that could fuse did, before the form hides what is what
     Pass("emit", emit),  # last: the form that was asked for
 )

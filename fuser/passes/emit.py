@@ -40,7 +40,9 @@ def expanded(node: Node, definition: FunctionProto, work: Work) -> list[Node]:
         for i, o in enumerate(body.output):
             if o not in values:
                 was = part.outputs[i] if part is not None and i < len(part.outputs) else ""
-                values[o] = was if was and not graph.is_local(was) else graph.context.fresh(f"{node.outputs[0]}_{o}")
+                values[o] = (
+                    was if was and not graph.is_local(was) else graph.context.fresh(f"{node.outputs[0]}_{o}")
+                )
         inputs = [values[v] if v else "" for v in body.input]
         while inputs and not inputs[-1]:
             inputs.pop()

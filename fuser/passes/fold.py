@@ -28,7 +28,8 @@ def fold(work: Work) -> None:
     anchors = [
         n
         for n in work.graph.live_nodes()
-        if n.kind in work.rules.anchors and work.graph.constant(n.outputs[0]) is None  # not arithmetic on weights
+        if n.kind in work.rules.anchors
+        and work.graph.constant(n.outputs[0]) is None  # not arithmetic on weights
     ]
     folded = [_fold_below(work, anchor) for anchor in anchors]
     for anchor in folded:
@@ -48,7 +49,9 @@ def _fold_below(work: Work, anchor: Node) -> Node:
             if done is not None and _worth_telling(work, affine):
                 work.decline(done, affine)
             return anchor
-        anchor = work.graph.producer[done.output]  # what the fold put in the anchor's place, perhaps Gemm for MatMul
+        anchor = work.graph.producer[
+            done.output
+        ]  # what the fold put in the anchor's place, perhaps Gemm for MatMul
 
 
 def _next_affine(work: Work, anchor: Node) -> Node | None:
@@ -93,7 +96,11 @@ def _fold_above(work: Work, anchor: Node) -> None:
         value = anchor.inputs[0]
         for _ in range(FARTHEST):
             node = graph.producer.get(value)
-            if node is None or node.kind not in rules.affine.keys() | passed or graph.sole_reader(value) is None:
+            if (
+                node is None
+                or node.kind not in rules.affine.keys() | passed
+                or graph.sole_reader(value) is None
+            ):
                 return
             path.append(node)
             if node.kind in rules.affine:

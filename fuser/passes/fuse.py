@@ -1,4 +1,4 @@
-"""Fuse: an anchor and its activation become one operator; the activation moves up to the anchor where something stands between."""
+"""Fuse: an anchor and its activation become one operator; where something stands between, the activation moves up first."""
 
 from __future__ import annotations
 

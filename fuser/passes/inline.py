@@ -50,12 +50,15 @@ def _can_be_opened(work: Work, call: Node, function: FunctionProto) -> bool:
         return False
     if any(graph.opset(domain_of(o.domain)) != o.version for o in function.opset_import):
         return False
-    if any(a.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS) for n in function.node for a in n.attribute):
+    if any(
+        a.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS) for n in function.node for a in n.attribute
+    ):
         return False
     roots = {*rules.anchors, *rules.affine, *rules.fuse, *rules.spell}
     known = graph.context.functions_by_key
     return any(
-        (domain_of(n.domain), n.op_type) in roots or (n.domain, n.op_type, n.overload) in known for n in function.node
+        (domain_of(n.domain), n.op_type) in roots or (n.domain, n.op_type, n.overload) in known
+        for n in function.node
     )
 
 
@@ -80,8 +83,13 @@ def _opened(graph: Graph, call: Node, function: FunctionProto) -> Iterator[Node]
         del copy.attribute[:]
         copy.attribute.extend(attributes)
         node = Node(
-            (domain_of(proto.domain), proto.op_type), list(copy.input), list(copy.output), (*call.order, k),
-            attributes={a.name: a for a in copy.attribute}, name=copy.name, proto=copy,
+            (domain_of(proto.domain), proto.op_type),
+            list(copy.input),
+            list(copy.output),
+            (*call.order, k),
+            attributes={a.name: a for a in copy.attribute},
+            name=copy.name,
+            proto=copy,
         )
         node.original = False
         node.origin = Origin((node,))

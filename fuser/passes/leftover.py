@@ -75,4 +75,13 @@ def _reason(graph: Graph, node: Node) -> Mismatch:
             fact = "reads {!r} of {} {!r}, and what is quantized stays so; the pattern needs Conv, ConvTranspose or Gemm there"
         elif node.kind == BATCHNORM:
             fact += ", or a Conv without padding that alone reads it"
-    return Mismatch("Affine:batchnorm" if node.kind == BATCHNORM else "ConvLeakyRelu", graph, node, label, node, fact, parts, 1)
+    return Mismatch(
+        "Affine:batchnorm" if node.kind == BATCHNORM else "ConvLeakyRelu",
+        graph,
+        node,
+        label,
+        node,
+        fact,
+        parts,
+        1,
+    )

@@ -53,7 +53,9 @@ class Rules:
 def sort_rules(rules: Iterable[RewriteRule]) -> Rules:
     """Compile the rules and sort them; within a pass they keep their order."""
     compiled = tuple(map(compile_rule, rules))
-    groups: dict[str, list[CompiledRule]] = {k: [] for k in ("spell", "affine", "fold", "fuse", "hoist", "sink")}
+    groups: dict[str, list[CompiledRule]] = {
+        k: [] for k in ("spell", "affine", "fold", "fuse", "hoist", "sink")
+    }
     for rule in compiled:
         groups[_group(rule)].append(rule)
     return Rules(compiled, **{name: _by_root(group) for name, group in groups.items()})
@@ -62,7 +64,11 @@ def sort_rules(rules: Iterable[RewriteRule]) -> Rules:
 def _anchor(rule: CompiledRule) -> Kind:
     """What an Affine is folded into: what it follows, else what the pattern ends with; a weight may have operators too."""
     root, producer = rule.pattern.root, rule.pattern.producer
-    return root.kind if root.kind != INTERNAL or root.inputs[0] not in producer else producer[root.inputs[0]][0].kind
+    return (
+        root.kind
+        if root.kind != INTERNAL or root.inputs[0] not in producer
+        else producer[root.inputs[0]][0].kind
+    )
 
 
 def _group(rule: CompiledRule) -> str:

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fuser.engine.match import Mismatch
 from fuser.engine.rewriter import Applied, Rewriter
 
 if TYPE_CHECKING:
     from fuser.engine.compiled import CompiledRule
     from fuser.engine.graph import Graph
+    from fuser.engine.match import Mismatch
     from fuser.engine.node import Kind, Node
     from fuser.passes.rules import Rules
 
@@ -24,7 +24,9 @@ class Work:
     rules: Rules
     rewriter: Rewriter
     standard: bool = False  # write fused operators as the standard ones they are made of
-    declined: list[tuple[Mismatch, Node]] = field(default_factory=list)  # each with the node that it keeps in the graph
+    declined: list[tuple[Mismatch, Node]] = field(
+        default_factory=list
+    )  # each with the node that it keeps in the graph
     opened: list[tuple[Node, tuple[tuple[Node, tuple[str, ...]], ...]]] = field(default_factory=list)
     """Calls that were opened, each with the nodes put in its place and their inputs."""
     closed: set[tuple[str, str, str]] = field(default_factory=set)  # functions in which everything fused

@@ -46,7 +46,11 @@ def _near(work: Work, done: Applied, depth: int) -> list[Node]:
     """The nodes whose match may have changed: what the rewrite made, what lies below it, and below its inputs."""
     graph = work.graph
     found: dict[Node, None] = dict.fromkeys(done.added)
-    values = {o for n in done.added for o in n.outputs} | {v for n in done.removed for v in n.inputs} | {done.output}
+    values = (
+        {o for n in done.added for o in n.outputs}
+        | {v for n in done.removed for v in n.inputs}
+        | {done.output}
+    )
     for _ in range(depth):
         below: set[str] = set()
         for v in values:

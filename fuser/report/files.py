@@ -38,8 +38,8 @@ def read_report(path: Path) -> dict[str, Any]:
             f"{path} is a report of format {found['format']!r}, and this onnx-fuser reads format {FORMAT}; "
             "read it with the release that wrote it, which it names under tool, or write it again"
         )
-    from jsonschema import Draft202012Validator  # noqa: PLC0415  (only who reads a report pays for the import)
-    from jsonschema.exceptions import best_match  # noqa: PLC0415
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import best_match
 
     errors = Draft202012Validator(schema()).iter_errors(found)
     worst = best_match(e for e in errors if e.validator != "additionalProperties")

@@ -176,7 +176,7 @@ class _Names:
 
 def _data_paths(output: Path) -> set[Path]:
     """The data files of the model that the output replaces."""
-    from fuser.storage.loader import load  # noqa: PLC0415  (only where files of the same names are there already)
+    from fuser.storage.loader import load
 
     try:
         return {output.parent / location for location in load(output).weights.sources}

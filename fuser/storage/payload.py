@@ -83,7 +83,9 @@ class ByteRange:
                 while buffer:
                     count = file.readinto(buffer)
                     if not count:
-                        raise ModelError(f"{self.path}: ends {buffer.nbytes} bytes too early; copy or export it again")
+                        raise ModelError(
+                            f"{self.path}: ends {buffer.nbytes} bytes too early; copy or export it again"
+                        )
                     buffer = buffer[count:]
 
             yield fill

@@ -151,8 +151,8 @@ class Weights:
         Where nothing has to be unpacked the array is a read-only view of the mapped file. Raises ModelError
         where the tensor contradicts itself.
         """
-        import numpy as np  # noqa: PLC0415  (with ml_dtypes behind it: only who reads values pays)
-        from onnx import helper, numpy_helper  # noqa: PLC0415
+        import numpy as np
+        from onnx import helper, numpy_helper
 
         if tensor.HasField("segment"):
             raise ModelError(f"{label(tensor)} is a segment, which onnx can't read; export the model again")

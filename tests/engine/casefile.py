@@ -18,7 +18,17 @@ import numpy as np
 import onnx.parser
 import onnx.printer
 from numpy.typing import NDArray
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+    helper,
+    numpy_helper,
+)
 
 FOLDER = Path(__file__).parent.parent / "cases"
 OPTIONS = frozenset({"opset", "ir", "type", "args", "verdict", "reason", "xfail", "check"})
@@ -40,14 +50,21 @@ class Case:
     dtype: str = "float"
 
     def __str__(self) -> str:
-        variant = [str(v) for k, v in (("opset", self.opset), ("ir", self.ir), ("type", self.dtype)) if k in self.options]
+        variant = [
+            str(v)
+            for k, v in (("opset", self.opset), ("ir", self.ir), ("type", self.dtype))
+            if k in self.options
+        ]
         return "-".join([self.file.stem, self.name, *variant])
 
     @property
     def arguments(self) -> dict[str, Any]:
         """Keyword arguments for fuser.fuse: ``freeze_inputs`` alone means True."""
         pairs = (a.partition("=") for a in self.options.get("args", []))
-        return {name: value.split(",") if name in ("only", "disable") else value or True for name, _, value in pairs}
+        return {
+            name: value.split(",") if name in ("only", "disable") else value or True
+            for name, _, value in pairs
+        }
 
     @property
     def verdict(self) -> str:
@@ -117,7 +134,11 @@ def all_cases(folder: Path = FOLDER) -> list[Case]:
     for file in sorted(folder.glob("*.txt")):
         for name, text in sections(file):
             case = read_case(file, name, text)
-            spans = (case.options.get("opset", ["0"]), case.options.get("ir", ["0"]), case.options.get("type", ["float"]))
+            spans = (
+                case.options.get("opset", ["0"]),
+                case.options.get("ir", ["0"]),
+                case.options.get("type", ["float"]),
+            )
             for opset, ir, dtype in itertools.product(*spans):
                 found.append(replace(case, opset=int(opset), ir=int(ir), dtype=dtype))
     return found
@@ -159,7 +180,9 @@ def _draw_undefined(graph: GraphProto) -> None:
     for value in graph.input:  # an input called init_… has a default: it is an initializer as well
         if value.name.startswith("init_") and value.name in read:
             tensor = value.type.tensor_type
-            graph.initializer.append(drawn(value.name, tensor.elem_type, [d.dim_value for d in tensor.shape.dim]))
+            graph.initializer.append(
+                drawn(value.name, tensor.elem_type, [d.dim_value for d in tensor.shape.dim])
+            )
 
 
 def has_data(tensor: TensorProto) -> bool:
@@ -169,7 +192,14 @@ def has_data(tensor: TensorProto) -> bool:
 
 def numpy_size(tensor: TensorProto) -> int:
     """How many values the tensor's text gave."""
-    fields = (tensor.float_data, tensor.int32_data, tensor.int64_data, tensor.double_data, tensor.uint64_data, tensor.string_data)
+    fields = (
+        tensor.float_data,
+        tensor.int32_data,
+        tensor.int64_data,
+        tensor.double_data,
+        tensor.uint64_data,
+        tensor.string_data,
+    )
     return max(map(len, fields))
 
 
@@ -256,9 +286,13 @@ def _bare(part: GraphProto | FunctionProto, known: set[str], new: dict[str, str]
                 a.t.data_type = kind
     if isinstance(part, FunctionProto):
         return
-    weights = {t.name: helper.make_tensor_value_info(t.name, t.data_type, list(t.dims)) for t in part.initializer}
+    weights = {
+        t.name: helper.make_tensor_value_info(t.name, t.data_type, list(t.dims)) for t in part.initializer
+    }
     made = {o for n in part.node for o in n.output} | {i.name for i in part.input}
-    weights.update({v.name: v for v in _copies(part.value_info) if v.name not in made and v.name not in weights})
+    weights.update(
+        {v.name: v for v in _copies(part.value_info) if v.name not in made and v.name not in weights}
+    )
     listed = {i.name for i in part.input}
     order = {v: k for k, v in reversed(list(enumerate(v for n in part.node for v in n.input)))}
     del part.initializer[:], part.value_info[:]
@@ -284,7 +318,9 @@ def names_of(model: ModelProto) -> set[str]:
 
     def visit(part: GraphProto | FunctionProto) -> None:
         if isinstance(part, GraphProto):
-            found.update(v.name for vs in (part.input, part.output, part.value_info, part.initializer) for v in vs)
+            found.update(
+                v.name for vs in (part.input, part.output, part.value_info, part.initializer) for v in vs
+            )
         for node in part.node:
             found.update([node.name, *node.input, *node.output])
             for a in node.attribute:
@@ -319,7 +355,9 @@ def renew(file: Path) -> None:
         known = names_of(model)
         same = structure(model, known) == structure(result.model, known)
         after = "" if same else "\n# output\n" + _readable(result.model, known) + "\n"
-        out.append(f"=== {name}\n" + "\n".join(lines).strip() + "\n" + case.before.rstrip() + "\n" + after + "\n")
+        out.append(
+            f"=== {name}\n" + "\n".join(lines).strip() + "\n" + case.before.rstrip() + "\n" + after + "\n"
+        )
     file.write_text("".join(out).rstrip() + "\n")
 
 

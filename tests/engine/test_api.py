@@ -80,7 +80,9 @@ def test_a_graphsurgeon_graph_can_be_exported_and_checked() -> None:
 
 def test_something_else_is_refused() -> None:
     """One sentence that says what a model is."""
-    with pytest.raises(fuser.ConfigError, match="a model is a path, a ModelProto or an onnx_graphsurgeon.Graph, not dict"):
+    with pytest.raises(
+        fuser.ConfigError, match=r"a model is a path, a ModelProto or an onnx_graphsurgeon\.Graph, not dict"
+    ):
         fuser.fuse({})  # type: ignore[arg-type]
 
 
@@ -95,7 +97,10 @@ def test_fused_as_standard_writes_stock_operators() -> None:
 def test_disable_leaves_a_rule_out() -> None:
     """By name or by id."""
     model = conv_bn_leaky()
-    assert operators(fuser.fuse(model, disable=["ConvLeakyRelu"], parity=False).model) == ["Conv", "LeakyRelu"]
+    assert operators(fuser.fuse(model, disable=["ConvLeakyRelu"], parity=False).model) == [
+        "Conv",
+        "LeakyRelu",
+    ]
     assert operators(fuser.fuse(model, disable=["Affine:batchnorm"], parity=False).model) == [
         "Conv",
         "BatchNormalization",
@@ -113,7 +118,9 @@ def test_only_leaves_all_others_out() -> None:
 @pytest.mark.parametrize("option", ["only", "disable"])
 def test_an_unknown_rule_is_refused_with_the_nearest(option: str) -> None:
     """A typing mistake does not pass silently."""
-    with pytest.raises(fuser.ConfigError, match=r"there is no rule 'ConvLeakyRlu'; the nearest is 'ConvLeakyRelu'"):
+    with pytest.raises(
+        fuser.ConfigError, match=r"there is no rule 'ConvLeakyRlu'; the nearest is 'ConvLeakyRelu'"
+    ):
         fuser.fuse(conv_bn_leaky(), **{option: ["ConvLeakyRlu"]})  # type: ignore[arg-type]
 
 

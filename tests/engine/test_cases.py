@@ -47,7 +47,9 @@ def reuse(one_worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
 def marked(case: Case) -> Any:
     """The case as a parameter, with its xfail mark."""
     why = case.options.get("xfail")
-    return pytest.param(case, id=str(case), marks=[pytest.mark.xfail(strict=True, reason=why[0])] if why else [])
+    return pytest.param(
+        case, id=str(case), marks=[pytest.mark.xfail(strict=True, reason=why[0])] if why else []
+    )
 
 
 @pytest.mark.parametrize("case", [marked(c) for c in CASES])
@@ -72,7 +74,11 @@ def test_case(case: Case) -> None:
     assert not stale
     again = fuser.fuse(fused, parity=False, **case.arguments)
     assert again.model.SerializeToString(deterministic=True) == fused.SerializeToString(deterministic=True)
-    if parity.judge.startswith("onnxruntime") and not parity.reason.startswith("site by site") and not has_random(model):
+    if (
+        parity.judge.startswith("onnxruntime")
+        and not parity.reason.startswith("site by site")
+        and not has_random(model)
+    ):
         agree_at_every_level(fused)
 
 
@@ -85,7 +91,9 @@ def check(model: onnx.ModelProto, case: Case) -> None:
 
 def names_in_scope(graph: onnx.GraphProto) -> set[str]:
     """The values that the graph itself defines."""
-    return {v.name for vs in (graph.input, graph.initializer) for v in vs} | {o for n in graph.node for o in n.output}
+    return {v.name for vs in (graph.input, graph.initializer) for v in vs} | {
+        o for n in graph.node for o in n.output
+    }
 
 
 def agree_at_every_level(model: onnx.ModelProto) -> None:
@@ -106,7 +114,9 @@ def agree_at_every_level(model: onnx.ModelProto) -> None:
             # Where NaN stands in a padded Conv is onnxruntime's own choice.
             finite = np.isfinite(a) & np.isfinite(b)
             scale = np.max(np.abs(a[finite]), initial=1e-6)
-            np.testing.assert_allclose(a[finite], b[finite], rtol=tolerance, atol=tolerance * scale, err_msg=level)
+            np.testing.assert_allclose(
+                a[finite], b[finite], rtol=tolerance, atol=tolerance * scale, err_msg=level
+            )
 
 
 def first_run(session: onnxruntime.InferenceSession, plan: Plan) -> list[np.ndarray[Any, Any]]:
@@ -115,7 +125,7 @@ def first_run(session: onnxruntime.InferenceSession, plan: Plan) -> list[np.ndar
     for setting in settings(plan.specs, {}):
         try:
             return list(session.run(None, _feed(plan, setting)))
-        except Exception as e:  # noqa: BLE001, PERF203 - onnxruntime raises classes of its own
+        except Exception as e:
             failure = failure or e
     raise failure or AssertionError("there is always a setting")
 

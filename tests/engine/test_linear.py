@@ -26,6 +26,7 @@ RULES = load_rules(builtin_folder())
 CHANNELS = 2
 RANDOM = np.random.default_rng(0)
 
+
 class Builder:
     """A model that grows node by node; ``value`` is what the last node gave."""
 
@@ -65,7 +66,10 @@ class Builder:
                 helper.make_tensor_value_info("x", TensorProto.FLOAT, shape),
                 helper.make_tensor_value_info("mean", TensorProto.FLOAT, [CHANNELS]),
             ],
-            [helper.make_tensor_value_info(o, TensorProto.FLOAT, shape) for o in self.outputs or [self.value]],
+            [
+                helper.make_tensor_value_info(o, TensorProto.FLOAT, shape)
+                for o in self.outputs or [self.value]
+            ],
             self.tensors,
         )
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
@@ -179,7 +183,9 @@ def test_ten_times_the_nodes_take_ten_times_the_work(site: Callable[[Builder], N
 
     assert sum(many.values()) <= MOST * sum(few.values())
     assert sum(r.tries for r in large.rules) <= MOST * sum(r.tries for r in small.rules) + 1
-    grown = {name: (few[name], n) for name, n in many.items() if n > LARGE and n > 1.1 * MOST * max(few[name], 1)}
+    grown = {
+        name: (few[name], n) for name, n in many.items() if n > LARGE and n > 1.1 * MOST * max(few[name], 1)
+    }
     assert not grown
 
 

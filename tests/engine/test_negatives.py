@@ -42,20 +42,32 @@ def written_out(rule: RewriteRule) -> tuple[list[NodeProto], dict[str, int]]:
         node = helper.make_node(n.op_type, list(n.inputs), list(n.outputs), n.label, domain=n.domain)
         for name, value in n.attributes.items():
             if isinstance(value, Ref):
-                reference = next(a for p in body.proto.node for a in p.attribute if a.name == name and a.ref_attr_name)
-                node.attribute.append(helper.make_attribute(name, VALUES[reference.type], attr_type=reference.type))
+                reference = next(
+                    a for p in body.proto.node for a in p.attribute if a.name == name and a.ref_attr_name
+                )
+                node.attribute.append(
+                    helper.make_attribute(name, VALUES[reference.type], attr_type=reference.type)
+                )
             else:
                 node.attribute.append(value)
         nodes.append(node)
     return nodes, {i: types.get(i) or TensorProto.FLOAT for i in body.inputs}
 
 
-def model_of(rule: RewriteRule, nodes: list[NodeProto], types: dict[str, int], more: tuple[str, ...] = ()) -> ModelProto:
+def model_of(
+    rule: RewriteRule, nodes: list[NodeProto], types: dict[str, int], more: tuple[str, ...] = ()
+) -> ModelProto:
     """A model of the nodes; ``more`` are further outputs."""
     inputs = [helper.make_tensor_value_info(i, t, None) for i, t in types.items()]
-    outputs = [helper.make_tensor_value_info(o, TensorProto.FLOAT, None) for o in (*rule.pattern.outputs, *more)]
+    outputs = [
+        helper.make_tensor_value_info(o, TensorProto.FLOAT, None) for o in (*rule.pattern.outputs, *more)
+    ]
     graph = helper.make_graph(nodes, "pattern", inputs, outputs)
-    imports = [helper.make_opsetid("", rule.pattern.opset), helper.make_opsetid("fuser", 1), helper.make_opsetid("test", 1)]
+    imports = [
+        helper.make_opsetid("", rule.pattern.opset),
+        helper.make_opsetid("fuser", 1),
+        helper.make_opsetid("test", 1),
+    ]
     return helper.make_model(graph, opset_imports=imports, ir_version=10)
 
 
@@ -90,7 +102,11 @@ def negatives(rule: RewriteRule) -> Iterator[Negative]:
             if not value or value in outputs:
                 continue
             reader = helper.make_node("Exp", [value], ["extra"], "reader")
-            yield Negative(f"{value} has another reader", model_of(rule, [*copies(nodes), reader], types, ("extra",)), node.name)
+            yield Negative(
+                f"{value} has another reader",
+                model_of(rule, [*copies(nodes), reader], types, ("extra",)),
+                node.name,
+            )
             yield Negative(f"{value} is an output", model_of(rule, copies(nodes), types, (value,)), node.name)
         yield from pinned(rule, nodes, types, k)
 

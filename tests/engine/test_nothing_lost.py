@@ -34,7 +34,9 @@ def every_field() -> ModelProto:
     graph.input[0].doc_string = "pixels"
     graph.input[0].metadata_props.append(entry("layout", "NCHW"))
     graph.input[0].type.denotation = "IMAGE"
-    for dim, denotation in zip(graph.input[0].type.tensor_type.shape.dim, ("DATA_BATCH", "DATA_CHANNEL"), strict=False):
+    for dim, denotation in zip(
+        graph.input[0].type.tensor_type.shape.dim, ("DATA_BATCH", "DATA_CHANNEL"), strict=False
+    ):
         dim.denotation = denotation
     graph.output[0].doc_string = "features"
     graph.output[0].type.tensor_type.shape.dim[0].dim_param = "batch size"
@@ -68,13 +70,17 @@ def _neighbours(model: ModelProto) -> None:
     places = helper.make_tensor("places", TensorProto.INT64, [2], [1, 3])
     graph.sparse_initializer.append(helper.make_sparse_tensor(values, places, [5]))
     sparse = helper.make_sparse_tensor(
-        helper.make_tensor("", TensorProto.FLOAT, [1], [9.0]), helper.make_tensor("", TensorProto.INT64, [1], [2]), [4]
+        helper.make_tensor("", TensorProto.FLOAT, [1], [9.0]),
+        helper.make_tensor("", TensorProto.INT64, [1], [2]),
+        [4],
     )
     nodes = [
         helper.make_node("Constant", [], ["held_sparse"], "sparse_constant", sparse_value=sparse),
         helper.make_node("Constant", [], ["held_words"], "string_constant", value_strings=["a", "b"]),
         helper.make_node("SequenceConstruct", ["typed", "typed"], ["sequence"], "sequence"),
-        helper.make_node("Blob", ["quarter"], ["blob"], "custom", domain="com.example", floats=[0.5], strings=["x"]),
+        helper.make_node(
+            "Blob", ["quarter"], ["blob"], "custom", domain="com.example", floats=[0.5], strings=["x"]
+        ),
         helper.make_node("StringConcat", ["words", "held_words"], ["joined"], "concat"),
     ]
     nodes[3].overload = ""
@@ -118,7 +124,10 @@ def untouched(model: ModelProto) -> ModelProto:
     graph = rest.graph
     weights = {v for n in graph.node if n.name in TOUCHED for v in n.input[1:]}
     _without(graph.node, lambda n: n.name in TOUCHED)
-    _without(graph.initializer, lambda t: t.name in weights or t.name in ("scale0", "shift0", "mean0", "var0", "W0"))
+    _without(
+        graph.initializer,
+        lambda t: t.name in weights or t.name in ("scale0", "shift0", "mean0", "var0", "W0"),
+    )
     _without(rest.functions, lambda f: f.domain == "fuser")
     _without(rest.opset_import, lambda o: o.domain == "fuser")
     return rest
@@ -162,7 +171,9 @@ def test_what_no_rule_touched_is_equal_in_files(tmp_path: Path) -> None:
             values = numpy_helper.to_array(tensor)
             tensor.ClearField("float_data")
             tensor.raw_data = values.tobytes()
-            onnx.external_data_helper.set_external_data(tensor, f"{tensor.name}.bin", 0, values.nbytes, checksum="abc")
+            onnx.external_data_helper.set_external_data(
+                tensor, f"{tensor.name}.bin", 0, values.nbytes, checksum="abc"
+            )
             (tmp_path / f"{tensor.name}.bin").write_bytes(values.tobytes())
             tensor.ClearField("raw_data")
             tensor.data_location = TensorProto.EXTERNAL

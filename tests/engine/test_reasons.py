@@ -22,7 +22,9 @@ ACT = "[act] y = LeakyRelu <alpha = 0.2> (n) "
 SLOPE = "a = Constant <value_float = 0.2> () "
 
 
-def reasons(nodes: str, *, more: str = "", weights: str = "", outputs: str = "", opset: int = 17) -> list[str]:
+def reasons(
+    nodes: str, *, more: str = "", weights: str = "", outputs: str = "", opset: int = 17
+) -> list[str]:
     """What the report says of a model of these nodes, with the usual input and weights and ``more``."""
     declared = ", ".join(w for w in (W, BN, weights) if w)
     text = (
@@ -63,7 +65,9 @@ END_TO_END = [
         "another reader",
         CONV + NORM + ACT + "[other] z = Sigmoid (c)",
         {"outputs": "float[A,B,C,D] z"},
-        ["[conv] Conv 'conv': its output 'c' is also read by Sigmoid 'other'; the pattern needs no other reader"],
+        [
+            "[conv] Conv 'conv': its output 'c' is also read by Sigmoid 'other'; the pattern needs no other reader"
+        ],
     ),
     (
         "a weight that is an input",
@@ -112,7 +116,9 @@ END_TO_END = [
     ),
     (
         "a threshold that is not zero",
-        CONV + SLOPE + "h = Constant <value_float = 0.5> () [test] t = Greater (c, h) [scaled] s = Mul (c, a) y = Where (t, c, s)",
+        CONV
+        + SLOPE
+        + "h = Constant <value_float = 0.5> () [test] t = Greater (c, h) [scaled] s = Mul (c, a) y = Where (t, c, s)",
         {},
         [
             "[test] Greater 'test': the constant 'h' is 0.5, the pattern needs 0.0",
@@ -120,7 +126,9 @@ END_TO_END = [
     ),
     (
         "branches exchanged",
-        CONV + SLOPE + "z = Constant <value_float = 0.0> () [test] t = Greater (c, z) [scaled] s = Mul (c, a) "
+        CONV
+        + SLOPE
+        + "z = Constant <value_float = 0.0> () [test] t = Greater (c, z) [scaled] s = Mul (c, a) "
         "[where] y = Where (t, s, c)",
         {},
         ["[where] Where 'where': reads 's' where the pattern needs 'c' again"],
@@ -128,7 +136,9 @@ END_TO_END = [
 ]
 
 
-@pytest.mark.parametrize(("nodes", "options", "expected"), [e[1:] for e in END_TO_END], ids=[e[0] for e in END_TO_END])
+@pytest.mark.parametrize(
+    ("nodes", "options", "expected"), [e[1:] for e in END_TO_END], ids=[e[0] for e in END_TO_END]
+)
 def test_a_declined_site_says_why(nodes: str, options: dict[str, str], expected: list[str]) -> None:
     """The report's reason names the node, the fact, and what the pattern needs."""
     assert set(expected) <= set(reasons(nodes, **options))
@@ -148,7 +158,12 @@ Own {signature} ({types}x) => (y) {{ {pattern} }}
 Own {signature} (x) => (y) {{ {rewrite} }}
 """
 SAME = {"signature": "", "call": "", "types": "", "rewrite": "[abs] y = Abs(x)"}
-ALPHA = {**SAME, "signature": "<alpha>", "call": " <alpha = 0.5>", "rewrite": "[leaky] y = LeakyRelu <alpha: float = @alpha> (x)"}
+ALPHA = {
+    **SAME,
+    "signature": "<alpha>",
+    "call": " <alpha = 0.5>",
+    "rewrite": "[leaky] y = LeakyRelu <alpha: float = @alpha> (x)",
+}
 
 MATCHER = [
     ("another operator", SAME, "[neg] n = Neg(x) [abs] y = Abs(n)", "e = Exp (p) [abs] y = Abs (e)", "[neg] Exp 'e': is Exp, the pattern needs Neg"),
@@ -187,7 +202,9 @@ MATCHER = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("parts", "pattern", "nodes", "expected"), [m[1:] for m in MATCHER], ids=[m[0] for m in MATCHER])
+@pytest.mark.parametrize(
+    ("parts", "pattern", "nodes", "expected"), [m[1:] for m in MATCHER], ids=[m[0] for m in MATCHER]
+)
 def test_a_mismatch_names_label_node_and_fact(
     tmp_path: Path, parts: dict[str, str], pattern: str, nodes: str, expected: str
 ) -> None:
@@ -195,7 +212,9 @@ def test_a_mismatch_names_label_node_and_fact(
     (tmp_path / "own.onnxtxt").write_text(RULE.format(pattern=pattern, **parts))
     (rule,) = load_rules(tmp_path)
     outputs = "float[2,3] y" + (", float[A,B] z" if " z = " in f" {nodes}" or ", z =" in nodes else "")
-    model = parse(f'<ir_version: 8, opset_import: ["" : 17]> g (float[2,3] p, float[2,3] q) => ({outputs}) {{ {nodes} }}')
+    model = parse(
+        f'<ir_version: 8, opset_import: ["" : 17]> g (float[2,3] p, float[2,3] q) => ({outputs}) {{ {nodes} }}'
+    )
     graph = Context(from_proto(model)).main
     found = match(compile_rule(rule), graph.producer["y"], graph)
     assert isinstance(found, Mismatch)
@@ -212,6 +231,8 @@ def test_the_same_rule_matches_what_it_says(tmp_path: Path) -> None:
     ):  # fmt: skip
         (tmp_path / "own.onnxtxt").write_text(RULE.format(pattern=pattern, **parts))
         (rule,) = load_rules(tmp_path)
-        model = parse(f'<ir_version: 8, opset_import: ["" : 17]> g (float[2,3] p) => (float[2,3] y) {{ {nodes} }}')
+        model = parse(
+            f'<ir_version: 8, opset_import: ["" : 17]> g (float[2,3] p) => (float[2,3] y) {{ {nodes} }}'
+        )
         graph = Context(from_proto(model)).main
         assert match(compile_rule(rule), graph.producer["y"], graph)

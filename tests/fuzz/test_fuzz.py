@@ -46,7 +46,9 @@ def test_seeded_models_have_no_fault(batch: int, worker: Worker, tmp_path: Path)
 
 @given(models())
 @settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-def test_what_hypothesis_draws_has_no_fault(worker: Worker, tmp_path_factory: pytest.TempPathFactory, model: Drawn) -> None:
+def test_what_hypothesis_draws_has_no_fault(
+    worker: Worker, tmp_path_factory: pytest.TempPathFactory, model: Drawn
+) -> None:
     """The same models through hypothesis, which looks for extremes and shrinks."""
     assert not check(model, RULES, worker, tmp_path_factory.getbasetemp()).faults
 
@@ -61,9 +63,9 @@ def test_draws_can_be_replayed() -> None:
     """The recorded decisions give the same model again."""
     choices = seeded(7)
     first = draw(choices).model
-    assert draw(replayed(choices.made)).model.SerializeToString(deterministic=True) == first.SerializeToString(
+    assert draw(replayed(choices.made)).model.SerializeToString(
         deterministic=True
-    )
+    ) == first.SerializeToString(deterministic=True)
 
 
 def test_a_fault_is_found_and_shrunk(worker: Worker, tmp_path: Path) -> None:

@@ -27,7 +27,9 @@ def steep(bias: float, slope: float = 0.2) -> ModelProto:
     """Large terms that cancel, far on the flat side of a sigmoid: its output is the exponential of a rounded sum."""
     model = onnx.parser.parse_model(STEEP)
     w = np.tile(np.float32([[100], [-100]]), (32, 1))
-    model.graph.initializer.extend([numpy_helper.from_array(w, "w"), numpy_helper.from_array(np.float32([bias]), "b")])
+    model.graph.initializer.extend(
+        [numpy_helper.from_array(w, "w"), numpy_helper.from_array(np.float32([bias]), "b")]
+    )
     model.graph.node[1].attribute[0].f = slope
     return model
 

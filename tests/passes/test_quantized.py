@@ -81,7 +81,9 @@ def model(text: str, weights: dict[str, Array]) -> ModelProto:
     """The text's model with those of the weights that it reads."""
     out = onnx.parser.parse_model(text)
     read = {v for n in out.graph.node for v in n.input}
-    out.graph.initializer.extend(numpy_helper.from_array(a, name) for name, a in weights.items() if name in read)
+    out.graph.initializer.extend(
+        numpy_helper.from_array(a, name) for name, a in weights.items() if name in read
+    )
     return out
 
 
@@ -130,7 +132,11 @@ def test_pairs_stay_pairs(bias: str) -> None:
     after = fuser.fuse(before).model
 
     def pairs(m: ModelProto) -> list[tuple[str, ...]]:
-        return [(n.op_type, *n.input, *n.output) for n in m.graph.node if set(n.input) & {"x", "xq", "n", "q", "l", "lq"}]
+        return [
+            (n.op_type, *n.input, *n.output)
+            for n in m.graph.node
+            if set(n.input) & {"x", "xq", "n", "q", "l", "lq"}
+        ]
 
     assert pairs(after) == pairs(before)
     assert "BatchNormalization" not in operators(after)
@@ -139,7 +145,11 @@ def test_pairs_stay_pairs(bias: str) -> None:
 @settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 2**16),
-    gamma=st.lists(st.sampled_from([1.5, 0.3, -0.7, 0.0, -0.0, 1e-30, -1e-42, 1e-3, 40.0]), min_size=CHANNELS, max_size=CHANNELS),
+    gamma=st.lists(
+        st.sampled_from([1.5, 0.3, -0.7, 0.0, -0.0, 1e-30, -1e-42, 1e-3, 40.0]),
+        min_size=CHANNELS,
+        max_size=CHANNELS,
+    ),
 )
 def test_integers_stay_integers(seed: int, gamma: list[float]) -> None:
     """A folded weight holds the same integers, mirrored or zero, times its scale times the absolute BatchNormalization's."""
@@ -175,8 +185,16 @@ def test_a_pruned_channel_keeps_its_bias_in_integers(gamma: float) -> None:
 @pytest.mark.parametrize(
     ("name", "change", "reason"),
     [
-        ("no_int8", {"w": np.full((CHANNELS, 3, 3, 3), -128, np.int8)}, "negated weights stay within their type"),
-        ("uint8", {"w": np.full((CHANNELS, 3, 3, 3), 255, np.uint8), "wz": np.full(CHANNELS, 100, np.uint8)}, "negated weights"),
+        (
+            "no_int8",
+            {"w": np.full((CHANNELS, 3, 3, 3), -128, np.int8)},
+            "negated weights stay within their type",
+        ),
+        (
+            "uint8",
+            {"w": np.full((CHANNELS, 3, 3, 3), 255, np.uint8), "wz": np.full(CHANNELS, 100, np.uint8)},
+            "negated weights",
+        ),
         ("between", {"gamma": np.full(CHANNELS, 1e-7, np.float32)}, "weights that vanish beside their bias"),
     ],
 )

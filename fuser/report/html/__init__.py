@@ -15,7 +15,7 @@ def render(report: Mapping[str, Any]) -> str:
         ConfigError: the libraries for it are not installed.
     """
     try:
-        from fuser.report.html.page import page  # noqa: PLC0415  (an extra; only who asks for HTML needs it)
+        from fuser.report.html.page import page
     except ModuleNotFoundError as error:
         problem = f"the HTML report needs {error.name}, which is not installed"
         raise ConfigError(f"{problem}; install it with pip install 'onnx-fuser[html]'") from None
