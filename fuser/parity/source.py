@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import onnx
@@ -68,7 +68,7 @@ class Source:
         """A copy that holds all of its data."""
         copy: M = type(node_or_tensor)()
         copy.CopyFrom(node_or_tensor)
-        inside = [*_attribute_tensors(copy)] if isinstance(copy, NodeProto) else [copy]
+        inside = [*_attribute_tensors(cast("NodeProto", copy))] if isinstance(copy, NodeProto) else [copy]
         for tensor in inside:
             payload = self.stored.weights.payload(tensor)
             if payload is not None:
