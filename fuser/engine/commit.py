@@ -56,7 +56,7 @@ def _unread(changed: list[Graph]) -> dict[int, set[str]]:
     """
     gone: dict[int, set[str]] = {}
     by_the_dead: dict[int, frozenset[str]] = {}
-    work = [(g, v) for g in changed for n in g.removed for v in n.inputs if v]
+    work = [(g, v) for g in changed for v in g.left if v]
     while work:
         graph, value = work.pop()
         home = graph.home(value)

@@ -64,6 +64,7 @@ class Graph:
         self.made_constants: dict[str, Const] = {}
         self.added: dict[Node, None] = {}
         self.removed: set[Node] = set()
+        self.left: set[str] = set()  # values that some node read which was taken out since
         self._open(proto.node)
 
     # ---- building the view

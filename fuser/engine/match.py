@@ -55,13 +55,19 @@ class Mismatch:
     reached: int = 0
     hint: str = ""
     bound: int = 0  # values and variables bound by then: tells apart what got equally far
+    missing: int = 0  # nodes of the pattern that were not matched
 
     def __bool__(self) -> bool:
         return False
 
     def nearer_than(self, other: Mismatch) -> bool:
-        """Whether it got further: more nodes, or as many and more of what is between them."""
-        return (self.reached, self.bound) > (other.reached, other.bound)
+        """Whether it lacks less: fewer nodes of its pattern, or has more of what is between them."""
+        return (-self.missing, self.reached, self.bound) > (-other.missing, other.reached, other.bound)
+
+    @property
+    def is_near(self) -> bool:
+        """Whether people want to hear of it: half of a pattern was there, or all of a short one."""
+        return self.missing == 0 or (self.reached > 1 and self.missing <= self.reached)
 
     @property
     def reason(self) -> str:
@@ -111,15 +117,21 @@ def match(
     return _node(Match(rule, graph, root, accept=accept), rule.pattern.root, root, None)
 
 
-def _fail(at: Match, label: str, node: Node | None, fact: str, *parts: Any, hint: str = "") -> Mismatch:
-    bound = len(at.values) + len(at.variables)
-    return Mismatch(at.rule.id, at.graph, at.start, label, node, fact, parts, len(at.nodes), hint, bound)
+def _fail(at: Match, label: str, node: Node | None, fact: str, *parts: Any, further: int = 0) -> Mismatch:
+    """``further`` weighs facts that came equally far: another operator says less than another attribute or value."""
+    bound = 2 * (len(at.values) + len(at.variables)) + further
+    missing = at.rule.pattern.size - len(at.nodes)
+    return Mismatch(
+        at.rule.id, at.graph, at.start, label, node, fact, parts, len(at.nodes), "", bound, missing
+    )
 
 
 def _node(at: Match, want: PatternNode, node: Node, rest: Goals) -> Match | Mismatch:
     """Bind a pattern node to a node, then its inputs, then the remaining goals."""
     if node.kind != want.kind:
-        return _fail(at, want.label, node, "is {}, the pattern needs {}", node.op_type, want.kind[1])
+        return _fail(
+            at, want.label, node, "is {}, the pattern needs {}", node.op_type, want.kind[1], further=-1
+        )
     graph, pattern = at.graph, at.rule.pattern
     op = node.op_type
     meaning = meaning_of(want, pattern.opset, graph.opset(node.kind[0]))
@@ -312,14 +324,17 @@ def _bind_constant(
     const = graph.constant(value) if value else None
     if const is None or const.is_partial:
         why = graph.why_not_constant(value) if value else "is absent"
-        return _fail(at, reader.label, node, "{!r} {}; the pattern needs a constant", value, why)
+        again = value in at.values.values()  # then another order of the inputs was meant
+        return _fail(
+            at, reader.label, node, "{!r} {}; the pattern needs a constant", value, why, further=-again
+        )
     number = const.uniform()
     if number is None:
         return _fail(at, reader.label, node, "the constant {!r} of shape {} holds different values, the pattern needs one",
-                     value, list(const.shape))  # fmt: skip
+                     value, list(const.shape), further=1)  # fmt: skip
     if const.shape and reader.kind[1] in ELEMENTWISE and not _fits(at, const, node, value):
         return _fail(at, reader.label, node, "the constant {!r} of shape {} may widen the result; the pattern needs one value",
-                     value, list(const.shape))  # fmt: skip
+                     value, list(const.shape), further=1)  # fmt: skip
     for name, literal in want.literal_values.items():
         if name.startswith("value") and not _same_number(const, number, literal):
             return _fail(
@@ -330,6 +345,7 @@ def _bind_constant(
                 value,
                 number,
                 literal,
+                further=1,
             )
     for variable in want.references.values():
         wrong = _bind_variable(at, reader, node, variable, number)

@@ -133,6 +133,7 @@ class Rewriter:
         graph = self.graph
         for node in nodes:
             graph.count_reads(node, node.inputs, -1)
+            graph.left.update(node.inputs)
         for node in nodes:
             for o in node.outputs:
                 if graph.producer.get(o) is node:

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 
 from fuser.engine.match import Mismatch
 from fuser.engine.node import str_name
-from fuser.engine.weightside import DEQUANTIZE
 
 if TYPE_CHECKING:
-    from fuser.engine.graph import Graph
     from fuser.engine.node import Node
     from fuser.passes.site import Work
 
@@ -33,8 +31,12 @@ def leftover(work: Work) -> None:
     for node in work.graph.live_nodes():
         if node.kind != BATCHNORM and node.kind not in ACTIVATIONS:
             continue
-        if node not in told and not told.intersection(node.origin.nodes) and _anchor_within_reach(work, node):
-            work.decline(_reason(work.graph, node), node)
+        above = work.graph.producer.get(node.inputs[0])
+        if told.intersection((node, *node.origin.nodes)) or above in told:
+            continue  # it has its reason, or the BatchNormalization before it has
+        if _anchor_within_reach(work, node):
+            work.decline(_reason(work, node, above), node)
+            told.add(node)
 
 
 def _anchor_within_reach(work: Work, node: Node) -> bool:
@@ -61,27 +63,22 @@ def _reaches(work: Work, node: Node, way: Callable[[Node], Iterator[Node]]) -> b
     return False
 
 
-def _reason(graph: Graph, node: Node) -> Mismatch:
-    value = node.inputs[0]
-    above = graph.producer.get(value)
+def _reason(work: Work, node: Node, above: Node | None) -> Mismatch:
+    graph, value = work.graph, node.inputs[0]
     label = "bn" if node.kind == BATCHNORM else "act"
+    parts: tuple[str, ...] = (value,)
+    other = next((r for r in graph.readers_of(value) if r is not node), None)
     if above is None:
-        parts: tuple[str, ...] = (value,)
         fact = "reads {!r}, which no operator of this graph makes; the pattern needs Conv, ConvTranspose or Gemm there"
+    elif above.kind in work.rules.anchors and other is not None:
+        fact = "its input {!r} is also read by {} {!r}; the pattern needs no other reader"
+        parts = (value, other.op_type, str_name(other))
+    elif above.kind in work.rules.anchors and value in graph.outputs:
+        fact = "its input {!r} is an output of the graph; the pattern needs it inside"
     else:
-        parts = (value, above.op_type, str_name(above))
         fact = "reads {!r} of {} {!r}; the pattern needs Conv, ConvTranspose or Gemm there"
-        if above.kind == DEQUANTIZE:
-            fact = "reads {!r} of {} {!r}, and what is quantized stays so; the pattern needs Conv, ConvTranspose or Gemm there"
-        elif node.kind == BATCHNORM:
+        parts = (value, above.op_type, str_name(above))
+        if node.kind == BATCHNORM:
             fact += ", or a Conv without padding that alone reads it"
-    return Mismatch(
-        "Affine:batchnorm" if node.kind == BATCHNORM else "ConvLeakyRelu",
-        graph,
-        node,
-        label,
-        node,
-        fact,
-        parts,
-        1,
-    )
+    rule = "Affine:batchnorm" if node.kind == BATCHNORM else "ConvLeakyRelu"
+    return Mismatch(rule, graph, node, label, node, fact, parts, 1)

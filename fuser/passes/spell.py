@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from fuser.engine.rewriter import WHOLE, Applied
+from fuser.engine.rewriter import Applied
 
 if TYPE_CHECKING:
     from fuser.engine.node import Node
     from fuser.passes.site import Work
 
-NEAR = 2
-"""A rule that matched fewer nodes than this is no near miss."""
 WIDEST = 8
 """A value inside a match is read by the match alone, so what more nodes than this read ends every pattern."""
 
@@ -36,10 +34,8 @@ def spell(work: Work) -> None:
                 if near.kind in rules and near not in queued:
                     queued.add(near)
                     queue.append(near)
-        elif done is not None and done.reached >= NEAR:
+        elif done is not None and done.is_near:
             work.decline(done, node)
-        elif done is not None and done.bound >= WHOLE:
-            work.decline(done, node)  # a pattern of one node that fits but for a condition
 
 
 def _near(work: Work, done: Applied, depth: int) -> list[Node]:
