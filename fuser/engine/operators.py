@@ -108,8 +108,6 @@ def _slice(i: Sequence[Any], a: Attributes) -> Array:
     steps = _ints(i[4], "steps") if len(i) > 4 and i[4] is not None else [1] * len(starts)
     index: list[Any] = [slice(None)] * np.ndim(i[0])
     for k, (b, e, s) in enumerate(zip(starts, ends, steps, strict=True)):
-        if s < 0:
-            raise Undecided("it slices backwards")
         index[axes[k] if axes else k] = slice(b, e, s)
     return np.asarray(i[0][tuple(index)])
 

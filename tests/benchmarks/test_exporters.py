@@ -39,15 +39,7 @@ def test_a_file_that_says_leakyrelu_says_it_once_a_site(case: Case) -> None:
     assert sum(node.op_type == "LeakyRelu" for node in model.graph.node) == case.sites
 
 
-# jax2onnx turns a ConvTranspose's weight around by a Slice of step -1; no constant is computed through that.
-TURNED_AROUND = pytest.mark.xfail(reason="weights sliced backwards are not folded", strict=True)
-TO_FUSE = [
-    pytest.param(case, id=case.file, marks=TURNED_AROUND if case.file in {"networks/jax_generator"} else ())
-    for case in NETWORKS
-]
-
-
-@pytest.mark.parametrize("case", TO_FUSE)
+@pytest.mark.parametrize("case", NETWORKS, ids=lambda case: case.file)
 def test_all_sites_of_a_network_fuse_and_parity_holds(case: Case, tmp_path: Path) -> None:
     row = run_case(case, tmp_path, tools=())
     assert row.before.fused == 0
