@@ -145,17 +145,35 @@ def _needed(proto: ModelProto, nodes: Sequence[NodeProto]) -> Iterator[FunctionP
     return (function for function in proto.functions if (function.domain, function.name) in wanted)
 
 
+LISTS = (AttributeProto.INTS, AttributeProto.FLOATS, AttributeProto.STRINGS)
+
+
 def _isolate(model: ModelProto, inputs: Sequence[str], output: str) -> ModelProto:
     """Give the selected nodes their border with onnx-graphsurgeon."""
     bare = ModelProto()
     bare.CopyFrom(model)
     del bare.functions[:]
+    for (
+        node
+    ) in bare.graph.node:  # onnx-graphsurgeon can't hold an empty list, which says what no attribute says
+        kept = [
+            a
+            for a in node.attribute
+            if a.type not in LISTS or a.ints or a.floats or a.strings or a.ref_attr_name
+        ]
+        if len(kept) != len(node.attribute):
+            attributes = [AttributeProto.FromString(a.SerializeToString()) for a in kept]
+            del node.attribute[:]
+            node.attribute.extend(attributes)
     with G_LOGGER.suppress(G_LOGGER.ERROR):  # it warns that it preserves bfloat16
         graph = gs.import_onnx(bare)
     tensors = graph.tensors()
     graph.inputs = [tensors[name] if name in tensors else gs.Variable(name) for name in inputs]
     graph.outputs = [tensors[output]]
-    cut: ModelProto = gs.export_onnx(graph, do_type_check=False, opset_imports=model.opset_import)
+    try:
+        cut: ModelProto = gs.export_onnx(graph, do_type_check=False, opset_imports=model.opset_import)
+    except (TypeError, ValueError) as error:
+        raise CutError(f"onnx-graphsurgeon could not hold it: {error}") from None
     cut.functions.extend(model.functions)
     # What an operator leaves out on purpose, such as a reference to an attribute, has to survive.
     _check_same_nodes(model, cut)

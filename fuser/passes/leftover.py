@@ -81,4 +81,4 @@ def _reason(work: Work, node: Node, above: Node | None) -> Mismatch:
         if node.kind == BATCHNORM:
             fact += ", or a Conv without padding that alone reads it"
     rule = "Affine:batchnorm" if node.kind == BATCHNORM else "ConvLeakyRelu"
-    return Mismatch(rule, graph, node, label, node, fact, parts, 1)
+    return Mismatch(rule, graph, node, label, node, fact, parts)

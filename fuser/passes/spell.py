@@ -6,11 +6,14 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from fuser.engine.rewriter import Applied
+from fuser.errors import PatternError
 
 if TYPE_CHECKING:
     from fuser.engine.node import Node
     from fuser.passes.site import Work
 
+ENDLESS = 64
+"""More rewrites than this for each node that a rule may begin with, and the rules feed themselves."""
 WIDEST = 8
 """A value inside a match is read by the match alone, so what more nodes than this read ends every pattern."""
 
@@ -23,6 +26,7 @@ def spell(work: Work) -> None:
     depth = max(r.pattern.size for group in rules.values() for r in group)
     queue = deque(n for n in work.graph.live_nodes() if n.kind in rules)
     queued = set(queue)
+    most = ENDLESS * (len(queue) + 1)
     while queue:
         node = queue.popleft()
         queued.discard(node)
@@ -30,6 +34,11 @@ def spell(work: Work) -> None:
             continue
         done = work.attempt(rules[node.kind], node)
         if isinstance(done, Applied):
+            most -= 1
+            if most < 0:
+                rule = done.rule.rule
+                text = f"rule {rule.id} goes on rewriting what it makes; change its rewrite, or its pattern, so that one ends"
+                raise PatternError(rule.file, rule.pattern.line, text)
             for near in _near(work, done, depth):
                 if near.kind in rules and near not in queued:
                     queued.add(near)
