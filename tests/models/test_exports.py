@@ -38,14 +38,14 @@ CASES = [
     Case("torch_discriminator", fused=4, normalizations=0),
     Case("torch_dynamo_discriminator", fused=4, normalizations=0),
     Case("torch_generator", fused=4, normalizations=0),
-    Case("torch_functions_generator", fused=None, normalizations=1),  # one definition, called four times
+    Case("torch_functions_generator", fused=4, normalizations=0),  # one definition, called four times and opened
     Case("torch_training_discriminator", fused=1, normalizations=3),
     Case("torch_shared_weights", fused=0, normalizations=1),
     Case("torch_spectral_norm", fused=2, normalizations=0),
     Case("torch_if", fused=0, normalizations=2),
     Case("torch_dynamo_batch_statistics", fused=0, normalizations=1),
     Case("mindspore_discriminator", fused=4, normalizations=0),
-    Case("mindspore_adaptive_discriminator", fused=0, normalizations=0),
+    Case("mindspore_adaptive_discriminator", fused=4, normalizations=0),  # AdaptiveLeakyRelu
     Case("paddle_discriminator", fused=4, normalizations=0),
     Case("keras_generator", fused=4, normalizations=0),
     Case("jax_head", fused=None, normalizations=0),  # a Transpose before the second activation
