@@ -139,7 +139,7 @@ def test_an_interrupt_leaves_nothing_behind(number: signal.Signals, status: int,
 def test_an_interrupt_while_writing_keeps_what_was_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first write goes through, the second is interrupted."""
     Path("out.onnx").write_bytes(b"what was here")
-    from fuser.storage import atomic  # noqa: PLC0415
+    from fuser.storage import atomic
 
     put, calls = atomic._put, []
 
