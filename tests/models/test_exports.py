@@ -38,7 +38,9 @@ CASES = [
     Case("torch_discriminator", fused=4, normalizations=0),
     Case("torch_dynamo_discriminator", fused=4, normalizations=0),
     Case("torch_generator", fused=4, normalizations=0),
-    Case("torch_functions_generator", fused=4, normalizations=0),  # one definition, called four times and opened
+    Case(
+        "torch_functions_generator", fused=4, normalizations=0
+    ),  # one definition, called four times and opened
     Case("torch_training_discriminator", fused=1, normalizations=3),
     Case("torch_shared_weights", fused=0, normalizations=1),
     Case("torch_spectral_norm", fused=2, normalizations=0),
