@@ -68,7 +68,7 @@ class Body:
         share = next(
             (n for n, t in self.weights.items() if t.data_type == kind and tuple(t.dims) == array.shape), ""
         )
-        if share and self.choices.once_in(8):
+        if share and array.ndim > 1 and self.choices.once_in(8):  # fewer may have to be positive
             return share
         how = self.choices.pick(self.constants) if self.opset >= 9 else "initializer"
         if how == "node":
