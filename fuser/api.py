@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
@@ -14,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 from onnx import FunctionProto, ModelProto
 
 from fuser.errors import ConfigError, OutputError
-from fuser.language import RewriteRule, builtin_folder, load_rules
 from fuser.pipeline import Rewritten, rewrite
 from fuser.report import Declined, ModelFacts, Report
 from fuser.report.facts import Facts, names_in, refuse_damaged
+from fuser.selection import nearest, select_rules
 from fuser.storage import StoredModel, Written, from_proto, load, save
 from fuser.targets.options import AtcOptions
 
@@ -174,7 +173,7 @@ def explain(
         known = names_in(stored.proto)
         if node not in known:
             raise ConfigError(f"the model has no node {node!r}; {nearest(node, known)}")
-    rules = select_rules(Options(patterns=tuple(map(Path, patterns))))
+    rules = select_rules(tuple(map(Path, patterns)))
     return rewrite(stored, rules, freeze_inputs=freeze_inputs, about=node).declined
 
 
@@ -191,7 +190,7 @@ def run(stored: StoredModel, options: Options) -> Report:
 
         stored.proto = proto = inline(proto)
         kinds = Facts.of(proto).kinds
-    rules = select_rules(options)
+    rules = select_rules(options.patterns, options.only, options.disable)
     loaded = time.perf_counter()
     try:
         done = rewrite(
@@ -400,45 +399,6 @@ def refused(report: Report) -> bool:
     """Whether the target would refuse the model, by its findings, and nobody allowed that."""
     findings, allowed = report.target["findings"], report.target.get("allowed", False)
     return not allowed and any(finding["severity"] == "error" for finding in findings)
-
-
-def select_rules(options: Options) -> tuple[RewriteRule, ...]:
-    """The rules of a run: the user's own before the built-in ones, less those that were ruled out.
-
-    Raises:
-        PatternError: a rule file is wrong.
-        ConfigError: a rule is named that does not exist, or twice.
-    """
-    own = load_rules(*options.patterns) if options.patterns else ()
-    built_in = load_rules(builtin_folder())
-    ids = {r.id for r in built_in}
-    for rule in own:
-        if rule.id in ids:
-            raise ConfigError(
-                f"{rule.file} has a rule {rule.id}, which is built in; give yours another overload"
-            )
-    rules = (*own, *built_in)
-    known = {r.id for r in rules} | {r.name for r in rules}
-    for name in (*options.only, *options.disable):
-        if name not in known:
-            raise ConfigError(
-                f"there is no rule {name!r}; {nearest(name, known)}, and `onnx-fuser patterns list` has all"
-            )
-    return tuple(
-        r
-        for r in rules
-        if (not options.only or _is_named(r, options.only)) and not _is_named(r, options.disable)
-    )
-
-
-def _is_named(rule: RewriteRule, names: Collection[str]) -> bool:
-    return rule.id in names or rule.name in names
-
-
-def nearest(name: str, known: set[str]) -> str:
-    """The end of a sentence that says which known name was perhaps meant."""
-    close = get_close_matches(name, sorted(known), 1)
-    return f"the nearest is {close[0]!r}" if close else "none has a name like it"
 
 
 def _report(done: Rewritten, facts: ModelFacts, options: Options, timing: Mapping[str, float]) -> Report:

@@ -199,7 +199,7 @@ def declined_of(m: Mismatch) -> Declined:
     node = _shown(m)
     return Declined(
         m.rule, m.label, "" if node is None else str_name(node), "" if node is None else node.op_type,
-        m.graph.path, m.reason, m.reached, m.hint or ("--freeze-inputs" if "--freeze-inputs" in m.reason else ""),
+        m.graph.path, m.reason, m.reached, m.hint,
     )  # fmt: skip
 
 

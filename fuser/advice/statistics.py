@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fuser.advice.note import Note
-from fuser.memory.order import bodies
+from fuser.bodies import bodies
 from fuser.report.facts import FUSED, name_of
 
 if TYPE_CHECKING:

@@ -45,9 +45,9 @@ def show(rule: str, patterns: tuple[Path, ...]) -> int:
     Example:
       onnx-fuser patterns show LeakyRelu:max
     """
-    from fuser.api import nearest
     from fuser.errors import ConfigError
     from fuser.report.rules import source
+    from fuser.selection import nearest
 
     rules = _rules(patterns)
     found = [r for r in rules if rule in (r.id, r.name)]
@@ -95,6 +95,6 @@ def check(files: tuple[Path, ...], draws: int, seed: int) -> int:
 
 
 def _rules(patterns: tuple[Path, ...]) -> tuple[RewriteRule, ...]:
-    from fuser.api import Options, select_rules
+    from fuser.selection import select_rules
 
-    return select_rules(Options(patterns=patterns))
+    return select_rules(patterns)

@@ -1,30 +1,32 @@
-"""Which model-local functions a model calls."""
+"""Model-local functions: which a model calls, and what a call puts into their nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from fuser.bodies import bodies
 from fuser.engine.context import FUSED, function_path
+from fuser.engine.node import renamed
 
 if TYPE_CHECKING:
-    from onnx import ModelProto, NodeProto
+    from onnx import AttributeProto, ModelProto, NodeProto
 
 Key = tuple[str, str, str]
 
 
 def called_functions(model: ModelProto) -> set[Key]:
     """Domain, name and overload of every function that the main graph reaches."""
-    bodies = {(f.domain, f.name, f.overload): f for f in model.functions}
-    if not bodies:
+    defined = {(f.domain, f.name, f.overload): f for f in model.functions}
+    if not defined:
         return set()
     called: set[Key] = set()
     work = list(_calls(model.graph.node))
     while work:
         key = work.pop()
-        if key in bodies and key not in called:
+        if key in defined and key not in called:
             called.add(key)
-            work += _calls(bodies[key].node)
+            work += _calls(defined[key].node)
     return called
 
 
@@ -44,6 +46,14 @@ def _calls(nodes: Iterable[NodeProto]) -> Iterator[Key]:
     for node in nodes:
         if node.domain not in ("", "ai.onnx"):
             yield (node.domain, node.op_type, node.overload)
-        for a in node.attribute:
-            for graph in (a.g,) if a.HasField("g") else a.graphs:
-                yield from _calls(graph.node)
+        for graph in bodies(node):
+            yield from _calls(graph.node)
+
+
+def filled(body: NodeProto, given: Mapping[str, AttributeProto]) -> Iterator[AttributeProto]:
+    """A node's attributes with references to the call's filled in; what the call leaves out stays out."""
+    for a in body.attribute:
+        if not a.ref_attr_name:
+            yield a
+        elif a.ref_attr_name in given:
+            yield renamed(given[a.ref_attr_name], a.name)

@@ -14,6 +14,7 @@ import numpy as np
 from onnx import AttributeProto
 
 from fuser.engine.compiled import PatternNode
+from fuser.engine.constant import FREEZE
 from fuser.engine.evaluate import python_value
 from fuser.engine.meaning import MUST_BE, Meaning, meaning_of
 from fuser.engine.node import Node, str_name
@@ -53,7 +54,6 @@ class Mismatch:
     fact: str
     parts: tuple[Any, ...] = ()
     reached: int = 0
-    hint: str = ""
     bound: int = 0  # values and variables bound by then: tells apart what got equally far
     missing: int = 0  # nodes of the pattern that were not matched
 
@@ -68,6 +68,11 @@ class Mismatch:
     def is_near(self) -> bool:
         """Whether people want to hear of it: half of a pattern was there, or all of a short one."""
         return self.missing == 0 or (self.reached > 1 and self.missing <= self.reached)
+
+    @property
+    def hint(self) -> str:
+        """The option that is the way out, where there is one."""
+        return FREEZE if FREEZE in self.reason else ""
 
     @property
     def reason(self) -> str:
@@ -121,9 +126,7 @@ def _fail(at: Match, label: str, node: Node | None, fact: str, *parts: Any, furt
     """``further`` weighs facts that came equally far: another operator says less than another attribute or value."""
     bound = 2 * (len(at.values) + len(at.variables)) + further
     missing = at.rule.pattern.size - len(at.nodes)
-    return Mismatch(
-        at.rule.id, at.graph, at.start, label, node, fact, parts, len(at.nodes), "", bound, missing
-    )
+    return Mismatch(at.rule.id, at.graph, at.start, label, node, fact, parts, len(at.nodes), bound, missing)
 
 
 def _node(at: Match, want: PatternNode, node: Node, rest: Goals) -> Match | Mismatch:

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from onnx import AttributeProto
+
 if TYPE_CHECKING:
-    from onnx import AttributeProto, NodeProto
+    from onnx import NodeProto
 
 Kind = tuple[str, str]
 """Domain and operator; the default domain is ``""`` however the model spells it."""
@@ -85,6 +87,14 @@ class Node:
 
     def __repr__(self) -> str:
         return f"{self.op_type} {str_name(self)!r}"
+
+
+def renamed(attribute: AttributeProto, name: str) -> AttributeProto:
+    """The attribute under another name."""
+    out = AttributeProto()
+    out.CopyFrom(attribute)
+    out.name = name
+    return out
 
 
 def str_name(node: Node) -> str:

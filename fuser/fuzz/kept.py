@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
+from fuser.bodies import bodies
 from fuser.fuzz.models import LOCAL
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def _lost_in(
             kept.append(node.output[0])
             if node == there:
                 whole.add(node.output[0])
-            for a, b in zip(_bodies(node), _bodies(there), strict=True):
+            for a, b in zip(bodies(node), bodies(there), strict=True):
                 yield from _lost_in(a, b, touched, constant)
         elif node.domain != LOCAL and all(e.key != "fuser.rule" for e in there.metadata_props):
             yield f"{node.op_type} {name!r} is not what it was"
@@ -104,14 +105,10 @@ def _lost_weights(one: GraphProto, other: GraphProto, whole: set[str]) -> Iterat
 def _read(node: NodeProto) -> Iterator[str]:
     """What the node and the bodies in it read."""
     yield from node.input
-    for body in _bodies(node):
+    for body in bodies(node):
         yield from (o.name for o in body.output)
         for inner in body.node:
             yield from _read(inner)
-
-
-def _bodies(node: NodeProto) -> list[GraphProto]:
-    return [a.g for a in node.attribute if a.type == AttributeProto.GRAPH]
 
 
 def _bare(node: NodeProto) -> NodeProto:
@@ -128,7 +125,7 @@ def _constant(graph: Graph, around: frozenset[str]) -> frozenset[str]:
     """The values that are the same on every run."""
     known = {*around, *(t.name for t in graph.initializer)} if isinstance(graph, GraphProto) else set()
     for node in graph.node:
-        if all(v in known or not v for v in node.input) and not _bodies(node):
+        if all(v in known or not v for v in node.input) and not any(bodies(node)):
             known.update(node.output)
     return frozenset(known)
 

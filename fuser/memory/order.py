@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
-from onnx import AttributeProto, GraphProto, NodeProto
-
+from fuser.bodies import bodies
 from fuser.engine.context import FUSED
 from fuser.engine.graph import free_names
 from fuser.memory.sizes import sizes_of
 from fuser.report.facts import name_of
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, NodeProto
 
 VIEWS = frozenset({"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Dropout"})
 """Operators whose first output is their first input's bytes (Dropout as it is in inference)."""
@@ -135,12 +137,3 @@ def _is_constant(node: NodeProto, reads: Iterable[str], constants: set[str]) -> 
         return False
     constants.update(node.output)
     return True
-
-
-def bodies(node: NodeProto) -> Iterator[GraphProto]:
-    """The graphs that a node holds."""
-    for a in node.attribute:
-        if a.type == AttributeProto.GRAPH:
-            yield a.g
-        elif a.type == AttributeProto.GRAPHS:
-            yield from a.graphs

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from onnx import AttributeProto, FunctionProto, NodeProto
-
 from fuser.engine.context import FUSED
+from fuser.engine.functions import filled
 from fuser.engine.node import Node, Origin, domain_of
 
 if TYPE_CHECKING:
+    from onnx import FunctionProto, NodeProto
+
     from fuser.passes.site import Work
 
 
@@ -52,7 +52,7 @@ def expanded(node: Node, definition: FunctionProto, work: Work) -> list[Node]:
             [values[o] for o in body.output],
             (*node.order, k),
             name=_name(node, body, part, work),
-            attributes={a.name: a for a in _attributes(body, given)},
+            attributes={a.name: a for a in filled(body, given)},
         )
         new.origin = part.origin + Origin((), node.origin.rules[-1:]) if part is not None else node.origin
         out.append(new)
@@ -63,19 +63,3 @@ def _name(node: Node, body: NodeProto, part: Node | None, work: Work) -> str:
     if part is not None:
         return part.name
     return work.graph.context.fresh_node(f"{node.name}_{body.op_type}") if node.name else ""
-
-
-def _attributes(body: NodeProto, given: Mapping[str, AttributeProto]) -> list[AttributeProto]:
-    """The body's attributes with references to the call's filled in; what the call leaves out stays out."""
-    out = []
-    for a in body.attribute:
-        if not a.ref_attr_name:
-            out.append(a)
-            continue
-        value = given.get(a.ref_attr_name)
-        if value is not None:
-            named = AttributeProto()
-            named.CopyFrom(value)
-            named.name = a.name
-            out.append(named)
-    return out

@@ -13,13 +13,11 @@ from fuser.engine.compiled import INTERNAL
 from fuser.engine.match import Mismatch
 from fuser.engine.node import str_name
 from fuser.engine.rewriter import Applied
-from fuser.passes.site import Work, added
+from fuser.passes.site import FARTHEST, Work, added
 
 if TYPE_CHECKING:
     from fuser.engine.node import Node
 
-FARTHEST = 16
-"""How many operators an affine one may move past."""
 BATCHNORM = ("", "BatchNormalization")
 
 
@@ -49,9 +47,8 @@ def _fold_below(work: Work, anchor: Node) -> Node:
             if done is not None and _worth_telling(work, affine):
                 work.decline(done, affine)
             return anchor
-        anchor = work.graph.producer[
-            done.output
-        ]  # what the fold put in the anchor's place, perhaps Gemm for MatMul
+        # what the fold put in the anchor's place, perhaps Gemm for MatMul
+        anchor = work.graph.producer[done.output]
 
 
 def _next_affine(work: Work, anchor: Node) -> Node | None:

@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuser.engine.rewriter import Applied
-from fuser.passes.site import Work, added
+from fuser.passes.site import FARTHEST, Work, added
 
 if TYPE_CHECKING:
     from fuser.engine.node import Node
-
-FARTHEST = 16
-"""How many operators an activation may move past."""
 
 
 def fuse(work: Work) -> None:

@@ -7,12 +7,13 @@ put back as it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from onnx import AttributeProto, FunctionProto, NodeProto
 
 from fuser.engine.context import FUSED, function_key
+from fuser.engine.functions import filled
 from fuser.engine.node import Node, Origin, domain_of, str_name
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def _opened(graph: Graph, call: Node, function: FunctionProto) -> Iterator[Node]
             copy.input[i] = values[v] if v else ""
         if proto.name or call.name:
             copy.name = context.fresh_node(f"{str_name(call)}/{proto.name or proto.op_type}")
-        attributes = list(_filled(proto, given))
+        attributes = list(filled(proto, given))
         del copy.attribute[:]
         copy.attribute.extend(attributes)
         node = Node(
@@ -94,14 +95,3 @@ def _opened(graph: Graph, call: Node, function: FunctionProto) -> Iterator[Node]
         node.original = False
         node.origin = Origin((node,))
         yield node
-
-
-def _filled(proto: NodeProto, given: Mapping[str, AttributeProto]) -> Iterator[AttributeProto]:
-    for a in proto.attribute:
-        if not a.ref_attr_name:
-            yield a
-        elif a.ref_attr_name in given:
-            filled = AttributeProto()
-            filled.CopyFrom(given[a.ref_attr_name])
-            filled.name = a.name
-            yield filled

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fuser.engine.match import Mismatch
 from fuser.engine.node import str_name
+from fuser.passes.site import FARTHEST
 
 if TYPE_CHECKING:
     from fuser.engine.node import Node
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
 BATCHNORM = ("", "BatchNormalization")
 ACTIVATIONS = frozenset({("", "LeakyRelu"), ("", "PRelu")})
-FARTHEST = 16
-"""An anchor that lies further above than this is not within reach."""
 BETWEEN = frozenset(
     {"Add", "AveragePool", "BatchNormalization", "Cast", "Clip", "Concat", "DequantizeLinear", "Div", "Dropout", "Flatten",
      "Identity", "LeakyRelu", "MaxPool", "Mul", "PRelu", "QuantizeLinear", "Relu", "Reshape", "Squeeze", "Sub", "Transpose",

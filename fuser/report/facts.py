@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
 
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
 
+from fuser.bodies import bodies
 from fuser.errors import ModelError
 
-BODIES = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 FUSED = "fuser"
 
 
@@ -115,9 +115,7 @@ def nodes_of(model: ModelProto) -> Iterator[NodeProto]:
     while stack:
         for node in stack.pop().node:
             yield node
-            for attribute in node.attribute:
-                if attribute.type in BODIES:
-                    stack += _bodies(attribute)
+            stack += bodies(node)
 
 
 def names_in(model: ModelProto) -> set[str]:
@@ -181,12 +179,7 @@ def initializer_bytes(graph: GraphProto) -> int:
                 f"initializer {tensor.name!r} has element type {tensor.data_type}, which ONNX does not have"
             )
             raise ModelError(f"{problem}; export the model again") from None
-    bodies = (a for n in graph.node for a in n.attribute if a.type in BODIES)
-    return total + sum(initializer_bytes(g) for a in bodies for g in _bodies(a))
-
-
-def _bodies(attribute: Any) -> list[GraphProto]:
-    return ([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs)
+    return total + sum(initializer_bytes(body) for node in graph.node for body in bodies(node))
 
 
 def _fused(node: NodeProto) -> FusedNode:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from onnx import FunctionProto, ModelProto, inliner
 
+from fuser.bodies import bodies
 from fuser.targets.atc.convert import apply_edits
-from fuser.targets.atc.names import subgraphs
 from fuser.targets.atc.opset import keeps_meaning
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _flat(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
     """Nodes and those of their subgraphs, each before what is inside it."""
     for node in nodes:
         yield node
-        for graph in subgraphs(node):
+        for graph in bodies(node):
             yield from _flat(graph.node)
 
 
@@ -96,5 +96,5 @@ def _expanded_names(nodes: Iterable[NodeProto], functions: _Functions, prefix: s
             yield from _expanded_names(called.node, functions, f"{prefix}{call}/")
             continue
         yield f"{prefix}{node.name or node.op_type}" if prefix else node.name
-        for graph in subgraphs(node):
+        for graph in bodies(node):
             yield from _expanded_names(graph.node, functions, prefix)

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 
 from onnx import AttributeProto
 
+from fuser.bodies import bodies
 from fuser.targets.finding import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from onnx import GraphProto, ModelProto, NodeProto
+    from onnx import GraphProto, ModelProto
 
 
 @dataclass(frozen=True)
@@ -120,14 +121,5 @@ def all_graphs(graph: GraphProto) -> Iterator[GraphProto]:
     """A graph and those inside its nodes, outer ones first."""
     yield graph
     for node in graph.node:
-        for inner in subgraphs(node):
+        for inner in bodies(node):
             yield from all_graphs(inner)
-
-
-def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
-    """The graphs among a node's attributes."""
-    for attribute in node.attribute:
-        if attribute.type == AttributeProto.GRAPH:
-            yield attribute.g
-        elif attribute.type == AttributeProto.GRAPHS:
-            yield from attribute.graphs
