@@ -153,7 +153,7 @@ def _fusions(work: Work) -> Iterator[Fusion]:
     affine = {
         node
         for done in work.rewriter.journal
-        if any(new.kind == INTERNAL for new in done.added)
+        if done.rule.folds or INTERNAL in done.rule.makes
         for old in done.removed
         for node in old.origin.nodes
         if node.op_type in AFFINE

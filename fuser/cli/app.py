@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import signal
 import sys
@@ -42,6 +43,7 @@ for command in (
 
 def main() -> NoReturn:
     """Run the command of this process's arguments and exit with its status."""
+    gc.disable()  # the process ends soon, and its memory with it: looking for cycles took a tenth of its time
     signal.signal(signal.SIGTERM, _terminate)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

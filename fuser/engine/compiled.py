@@ -127,8 +127,8 @@ class CompiledRule:
 
     @cached_property
     def folds(self) -> bool:
-        """Whether an Affine disappears in it: what it computes has to become weights."""
-        return INTERNAL in self.finds and all(s.kind != INTERNAL for s in self.rewrite)
+        """Whether an affine operator disappears in it: what it computes has to become weights."""
+        return (self.name == "Fold" or INTERNAL in self.finds) and INTERNAL not in self.makes
 
     @cached_property
     def finds(self) -> frozenset[Kind]:

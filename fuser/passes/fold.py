@@ -71,7 +71,11 @@ def _next_affine(work: Work, anchor: Node) -> Node | None:
 
 
 def _pull(work: Work, node: Node, anchor: Node) -> Applied | Mismatch | None:
-    """Turn the operator into Affine, move it up to the anchor, fold it."""
+    """Fold the operator straight into the anchor, or turn it into Affine, move it up to the anchor, fold it."""
+    if node.kind in work.rules.fold and work.graph.producer.get(node.inputs[0]) is anchor:
+        done = work.attempt(work.rules.fold[node.kind], node)
+        if isinstance(done, Applied):
+            return done
     done = work.attempt(work.rules.affine[node.kind], node)
     for _ in range(FARTHEST):
         affine = added(done, INTERNAL) if isinstance(done, Applied) else None

@@ -21,8 +21,8 @@ ByRoot = Mapping["Kind", tuple[CompiledRule, ...]]
 class Rules:
     """Compiled rules by pass and by the operator that their pattern ends with.
 
-    spell: other spellings become standard operators. affine: an operator becomes fuser.Affine. fold: an Affine joins an
-    anchor. fuse: an operator of domain fuser takes the pattern's place. hoist, sink: an operator moves up or down past
+    spell: other spellings become standard operators. affine: an operator becomes fuser.Affine. fold: an Affine, or a
+    BatchNormalization straight away, joins an anchor. fuse: an operator of domain fuser takes the pattern's place. hoist, sink: an operator moves up or down past
     another on its way to an anchor.
     """
 
@@ -62,19 +62,16 @@ def sort_rules(rules: Iterable[RewriteRule]) -> Rules:
 
 
 def _anchor(rule: CompiledRule) -> Kind:
-    """What an Affine is folded into: what it follows, else what the pattern ends with; a weight may have operators too."""
+    """What is folded into: what the pattern's last operator follows, else, where that is the Affine, the last itself."""
     root, producer = rule.pattern.root, rule.pattern.producer
-    return (
-        root.kind
-        if root.kind != INTERNAL or root.inputs[0] not in producer
-        else producer[root.inputs[0]][0].kind
-    )
+    above = producer[root.inputs[0]][0].kind if root.inputs[0] in producer else INTERNAL
+    return root.kind if above == INTERNAL else above
 
 
 def _group(rule: CompiledRule) -> str:
     if rule.name in ("Hoist", "Sink"):
         return rule.name.lower()
-    if INTERNAL in rule.finds:
+    if INTERNAL in rule.finds or rule.name == "Fold":
         return "fold"
     if INTERNAL in rule.makes:
         return "affine"
