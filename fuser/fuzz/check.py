@@ -16,7 +16,6 @@ from fuser.fuzz.kept import lost
 from fuser.parity.compare import Tolerance
 from fuser.parity.draws import Plan, drawn
 from fuser.parity.source import (
-    all_nodes,
     input_specs,
     interface_difference,
     open_model,
@@ -101,15 +100,6 @@ def parity(before: Drawn, after: ModelProto, worker: Worker, folder: Path) -> tu
     if different:
         return "failed", different
     specs, _ = input_specs(a.proto.graph)
-    plan = Plan(
-        specs, 1 if trains(before.model) else 2, 0, {}, {} if before.freeze_inputs else overridable(a)
-    )
+    plan = Plan(specs, 2, 0, {}, {} if before.freeze_inputs else overridable(a))
     trial = try_models(worker, a, b, partial(drawn, plan), Tolerance(weight_tolerance(a.proto), fixed=False))
     return trial.verdict, trial.reason
-
-
-def trains(model: ModelProto) -> bool:
-    """Whether a BatchNormalization is in training: onnxruntime's gives other values on each run of a session."""
-    bodies = [model.graph.node, *(f.node for f in model.functions)]
-    nodes = (node for body in bodies for node in all_nodes(body))
-    return any(a.name == "training_mode" and a.i for node in nodes for a in node.attribute)

@@ -9,7 +9,7 @@ import onnx_graphsurgeon as gs
 from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorProto, helper
 from onnx_graphsurgeon.logger import G_LOGGER
 
-from fuser.parity.scopes import Scope, bound_attributes, calls, region, scopes
+from fuser.parity.scopes import Scope, bound_attributes, calls, constant, region, scopes
 from fuser.parity.source import Source, all_nodes, subgraphs
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Cutter:
         at, call = next(calls(self.scopes, function), (scope, NodeProto()))
         weights = {}
         for formal, actual in zip(function.input, call.input, strict=False):
-            tensor = _constant(at, actual)
+            tensor = constant(at, actual)
             if tensor is not None:
                 copy = self.source.inline(tensor)
                 copy.name = formal
@@ -115,20 +115,6 @@ def _fill(node: NodeProto, values: Mapping[str, AttributeProto]) -> None:
         # An attribute that the caller leaves out is left out here: the operator's default holds.
     del node.attribute[:]
     node.attribute.extend(kept)
-
-
-def _constant(scope: Scope, name: str) -> TensorProto | None:
-    owner = scope.owner(name) if name else None
-    if owner is None:
-        return None
-    if name in owner.initializers:
-        return owner.initializers[name]
-    if name in owner.producers:
-        node = owner.nodes[owner.producers[name]]
-        if node.op_type == "Constant" and node.attribute[0].HasField("t"):
-            value: TensorProto = node.attribute[0].t
-            return value
-    return None
 
 
 def _needed(proto: ModelProto, nodes: Sequence[NodeProto]) -> Iterator[FunctionProto]:

@@ -68,9 +68,9 @@ class Worker:
         """No process is left behind."""
         self.close()
 
-    def load(self, engine: Engine, path: Path) -> str:
-        """Load a model file; returns the engine's name and version."""
-        header, _ = self._ask({"do": "load", "engine": engine, "path": str(path)}, {})
+    def load(self, engine: Engine, path: Path, *, fresh: bool = False) -> str:
+        """Load a model file; returns the engine's name and version. ``fresh``: anew for every run."""
+        header, _ = self._ask({"do": "load", "engine": engine, "path": str(path), "fresh": fresh}, {})
         return str(header["judge"])
 
     def run(self, feeds: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, str]]:

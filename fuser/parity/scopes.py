@@ -95,6 +95,21 @@ def captured(graph: GraphProto) -> Iterator[str]:
     yield from (value.name for value in graph.output if value.name not in own)
 
 
+def constant(scope: Scope, name: str) -> TensorProto | None:
+    """The initializer or Constant of that name, as the scope sees it."""
+    owner = scope.owner(name) if name else None
+    if owner is None:
+        return None
+    if name in owner.initializers:
+        return owner.initializers[name]
+    if name in owner.producers:
+        node = owner.nodes[owner.producers[name]]
+        if node.op_type == "Constant" and node.attribute[0].HasField("t"):
+            value: TensorProto = node.attribute[0].t
+            return value
+    return None
+
+
 @dataclass(frozen=True)
 class Region:
     """What computes a value from the values at its border.

@@ -11,6 +11,7 @@ from onnx import ModelProto, helper
 from fuser.parity.border import guesses
 from fuser.parity.cut import CutError, MissingError
 from fuser.parity.draws import Plan, drawn
+from fuser.parity.repeat import load
 from fuser.parity.result import Site, SiteDifference
 from fuser.parity.runner import EngineError, WorkerDiedError
 from fuser.parity.source import write_part
@@ -144,5 +145,5 @@ def _expose(worker: Worker, engine: Engine, a: Source, names: Sequence[str], fol
     model = a.stored.materialize()
     for name in extra:
         model.graph.output.add().name = name
-    worker.load(engine, write_part(model, "A", folder / "exposed.onnx").path)
+    load(worker, engine, write_part(model, "A", folder / "exposed.onnx"))
     return True

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Dim = int | str | None  # fixed, a symbol, or anonymous
 Array = np.ndarray[Any, np.dtype[Any]]
 
+STANDARD = frozenset({"", "ai.onnx"})
 M = TypeVar("M", NodeProto, TensorProto)
 _FLOATS: dict[int, str] = {
     TensorProto.DOUBLE: "float64",
@@ -145,6 +146,18 @@ def all_nodes(nodes: Sequence[NodeProto]) -> Iterator[NodeProto]:
         yield node
         for _, graph in subgraphs(node):
             yield from all_nodes(graph.node)
+
+
+def standard_nodes(model: ModelProto) -> Iterator[tuple[int, NodeProto]]:
+    """Every node of ONNX's own domain, those in bodies and functions included, with its opset."""
+    for imports, nodes in (
+        (model.opset_import, model.graph.node),
+        *((function.opset_import, function.node) for function in model.functions),
+    ):
+        opset = max((o.version for o in imports if o.domain in STANDARD), default=1)
+        for node in all_nodes(nodes):
+            if node.domain in STANDARD:
+                yield opset, node
 
 
 def all_graphs(graph: GraphProto) -> Iterator[GraphProto]:

@@ -9,22 +9,18 @@ import numpy as np
 
 from fuser.parity.compare import Tolerance, compare, worst_first
 from fuser.parity.conditioning import AMPLIFIES, widened
+from fuser.parity.reference import misjudged
+from fuser.parity.repeat import has_random, load
 from fuser.parity.result import Draw, OutputDifference, Verdict
 from fuser.parity.runner import Engine, EngineError, Worker, WorkerDiedError
-from fuser.parity.source import Array, Source, all_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from onnx import ModelProto
-
     from fuser.parity.draws import Outputs, Ran, Run
+    from fuser.parity.source import Array, Source
 
 NOT_TENSORS = "its type can't be compared"
-RANDOM = {
-    *("Bernoulli", "Dropout", "Multinomial"),
-    *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
-}
 
 
 @dataclass(frozen=True)
@@ -53,8 +49,11 @@ def try_models(
     """
     refusals = []
     judge = ""
-    for engine in _engines(a.proto, b.proto):
+    engines: tuple[Engine, ...] = ("onnxruntime", "reference")
+    for engine in engines:
         try:
+            if engine == "reference":
+                _check_reference(a, b)
             return _try_engine(worker, engine, a, b, feed, tolerance)
         except _RefusedError as refused:
             refusals.append(f"{engine}: {refused}")
@@ -72,27 +71,11 @@ class _RefusedError(Exception):
         self.judge, self.died = judge, died
 
 
-def _engines(a: ModelProto, b: ModelProto) -> tuple[Engine, ...]:
-    """The reference takes batch statistics for BatchNormalization below opset 14, so there it is no judge."""
-    if old_batch_normalization(a) or old_batch_normalization(b):
-        return ("onnxruntime",)
-    return ("onnxruntime", "reference")
-
-
-def old_batch_normalization(model: ModelProto) -> bool:
-    """Whether a BatchNormalization of opset 13 or before is anywhere in the model."""
-    bodies = [(model.opset_import, model.graph.node), *((f.opset_import, f.node) for f in model.functions)]
-    for imports, nodes in bodies:
-        opset = max((o.version for o in imports if o.domain in ("", "ai.onnx")), default=1)
-        if opset < 14 and any(node.op_type == "BatchNormalization" for node in all_nodes(nodes)):
-            return True
-    return False
-
-
-def has_random(model: ModelProto) -> bool:
-    """Whether an operator of the model may give something else on every run."""
-    bodies = [model.graph.node, *(function.node for function in model.functions)]
-    return any(node.op_type in RANDOM for nodes in bodies for node in all_nodes(nodes))
+def _check_reference(a: Source, b: Source) -> None:
+    """Raises _RefusedError where the reference computes one of the models wrongly."""
+    wrong = misjudged(a.proto) or misjudged(b.proto)
+    if wrong:
+        raise _RefusedError(wrong, "")
 
 
 def _try_engine(  # noqa: PLR0917 - what makes a trial
@@ -112,7 +95,7 @@ def _try_engine(  # noqa: PLR0917 - what makes a trial
         return outputs
 
     try:
-        judge = worker.load(engine, a.path)
+        judge = load(worker, engine, a)
         runs = feed(run_a)
     except EngineError as error:
         raise _RefusedError(str(error), judge) from None
@@ -126,7 +109,7 @@ def _try_engine(  # noqa: PLR0917 - what makes a trial
     )
     step = "load"
     try:
-        worker.load(engine, b.path)
+        load(worker, engine, b)
         step = "run"
         results = [worker.run(ran.feeds)[0] for ran in runs]
     except EngineError as error:
@@ -153,7 +136,7 @@ def _conditioned(
     """The outputs with the tolerance that A's own amplification of rounding calls for."""
 
     def run_a(arrays: Mapping[str, Array]) -> Outputs:
-        worker.load(engine, a.path)
+        load(worker, engine, a)
         return worker.run(arrays)[0]
 
     try:
@@ -197,7 +180,7 @@ def _unstable(
     if has_random(a.proto):
         worker.close()  # in another process onnxruntime starts from another seed
     try:
-        worker.load(engine, a.path)
+        load(worker, engine, a)
         again = [worker.run(ran.feeds)[0] for ran in runs]
     except (EngineError, WorkerDiedError):
         return {}

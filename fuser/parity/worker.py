@@ -41,6 +41,7 @@ def main() -> int:
                 run = None  # the previous model's memory goes first
                 engine = load_onnxruntime if request["engine"] == "onnxruntime" else load_reference
                 run, header["judge"] = engine(request["path"])
+                run = _anew(engine, request["path"]) if request["fresh"] else run
             elif request["do"] == "unload":
                 run = None
             elif request["do"] == "peak":
@@ -56,6 +57,15 @@ def main() -> int:
         except Exception as error:  # any failure of the engine is the answer
             header = {"ok": False, "error": _first_line(error)}
         write_frame(replies, header, results)
+
+
+def _anew(engine: Callable[[str], tuple[Run, str]], path: str) -> Run:
+    """Loads the model for every run, so that none sees what an earlier one left behind."""
+
+    def run(feeds: Mapping[str, Array]) -> dict[str, Any]:
+        return engine(path)[0](feeds)
+
+    return run
 
 
 def load_onnxruntime(path: str) -> tuple[Run, str]:

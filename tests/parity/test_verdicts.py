@@ -41,14 +41,6 @@ def test_every_floating_type_has_a_judge(dtype, judge):
     assert (wrong.verdict, list(wrong.guilty)) == ("failed", sites)
 
 
-def test_the_reference_is_no_judge_of_old_batch_normalization():
-    """Below opset 14 it would take the batch's own statistics."""
-    a = conv_bn_leaky(dtype=TensorProto.DOUBLE, opset=13, ir=7)
-    found = check_parity(a, a)
-    assert found.verdict == "inconclusive"
-    assert "reference" not in found.reason
-
-
 @pytest.mark.parametrize(
     "body",
     [
