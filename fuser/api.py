@@ -6,7 +6,6 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
@@ -184,12 +183,10 @@ def run(stored: StoredModel, options: Options) -> Report:
     sha256 = stored.sha256 if options.hashes else ""
     before = Facts.of(proto)
     opset = next((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), 0)
-    kinds = before.kinds
     if options.atc is not None and proto.functions:  # ATC reads none
         from fuser.targets.atc.functions import inline
 
         stored.proto = proto = inline(proto)
-        kinds = Facts.of(proto).kinds
     rules = select_rules(options.patterns, options.only, options.disable)
     loaded = time.perf_counter()
     try:
@@ -214,8 +211,7 @@ def run(stored: StoredModel, options: Options) -> Report:
         ),
     )
     timing = {"rules": loaded - started, **done.seconds}
-    fusions = tuple(replace(f, ops=tuple(kinds.get(n, "") for n in f.nodes)) for f in done.fusions)
-    return _report(replace(done, fusions=fusions), facts, options, timing)
+    return _report(done, facts, options, timing)
 
 
 def check(before: Path | ModelProto, stored: StoredModel, report: Report, options: Options) -> Report:
@@ -402,16 +398,23 @@ def refused(report: Report) -> bool:
 
 
 def _report(done: Rewritten, facts: ModelFacts, options: Options, timing: Mapping[str, float]) -> Report:
+    return Report(
+        tool=_versions() if options.hashes else {}, model=facts, rewrites=done.rewrites, fusions=done.fusions, declined=done.declined, rules=done.rules,
+        target={"name": "onnx", "form": options.fused_as, "findings": []}, timing=timing,
+    )  # fmt: skip
+
+
+def _versions() -> dict[str, str]:
+    """The tool's name, and the versions of what it ran with."""
+    from importlib import metadata  # slow, and only a report that is read needs it
+
     tool = {"name": "onnx-fuser"}
     for package in ("onnx-fuser", "onnx", "onnxruntime", "numpy"):
         try:
             tool[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             tool[package] = "not installed"
-    return Report(
-        tool=tool, model=facts, rewrites=done.rewrites, fusions=done.fusions, declined=done.declined, rules=done.rules,
-        target={"name": "onnx", "form": options.fused_as, "findings": []}, timing=timing,
-    )  # fmt: skip
+    return tool
 
 
 def _export(graph: gs.Graph) -> ModelProto:

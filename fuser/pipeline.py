@@ -168,11 +168,16 @@ def _fusions(work: Work) -> Iterator[Fusion]:
             name=node.name,
             output=node.outputs[0],
             inputs=tuple(v for v in node.inputs if v and not is_same_on_every_run(graph, v)),
-            nodes=tuple(str_name(n) for n in node.origin.nodes),
-            folded=tuple(str_name(n) for n in node.origin.nodes if n in affine),
+            nodes=tuple([str_name(n) for n in node.origin.nodes]),
+            folded=tuple([str_name(n) for n in node.origin.nodes if n in affine]),
             rules=node.origin.rules,
             negative_slope=None if slope is None or slope.ref_attr_name else slope.f,
+            ops=tuple([_operator(n) for n in node.origin.nodes]),
         )
+
+
+def _operator(node: Node) -> str:
+    return "::".join(node.kind) if node.kind[0] else node.op_type
 
 
 def _declined(works: Iterable[Work]) -> tuple[Declined, ...]:

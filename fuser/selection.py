@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from fuser.errors import ConfigError
-from fuser.language import RewriteRule, builtin_folder, load_rules
+from fuser.language import RewriteRule, builtin_rules, load_rules
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ def select_rules(
         ConfigError: a rule is named that does not exist, or twice.
     """
     own = load_rules(*patterns) if patterns else ()
-    built_in = load_rules(builtin_folder())
+    built_in = builtin_rules()
     ids = {r.id for r in built_in}
     for rule in own:
         if rule.id in ids:

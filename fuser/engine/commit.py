@@ -191,8 +191,9 @@ def _constants(graph: Graph, gone: set[str]) -> tuple[dict[str, str], dict[str, 
         elif weights.payload(tensor) is not None or weights.is_external(tensor):
             weights.attach(tensor, Block(_bytes(const)))
         else:
-            for field in ("float_data", "int32_data", "int64_data", "double_data", "uint64_data"):
-                tensor.ClearField(field)
+            if not tensor.HasField("raw_data"):
+                for field in ("float_data", "int32_data", "int64_data", "double_data", "uint64_data"):
+                    tensor.ClearField(field)
             tensor.raw_data = _bytes(const)
     gone -= taken
     if not isinstance(graph.proto, FunctionProto):

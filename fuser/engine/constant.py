@@ -116,17 +116,17 @@ class Const:
 def from_tensor(graph: Graph, tensor: TensorProto, source: str = "") -> Const | str:
     """The tensor as a constant, or why it is of no use as one."""
     kind = tensor.data_type
-    if kind not in FLOATS and kind not in INTEGERS:
+    weights = graph.context.stored.weights
+    if kind not in FLOATS:
+        if kind in INTEGERS:
+            return Const(weights.read(tensor), kind, source)
         return (
             f"holds {TensorProto.DataType.Name(kind).lower()}, which the pattern's arithmetic does not cover"
         )
-    weights = graph.context.stored.weights
-    if kind not in FLOATS:
-        return Const(weights.read(tensor), kind, source)
     shape = tuple(tensor.dims[:])
-    if kind == TensorProto.FLOAT and not tensor.external_data:
+    if kind == TensorProto.FLOAT and tensor.data_location != TensorProto.EXTERNAL:
         raw = tensor.raw_data
-        if len(raw) == 4 * prod(shape) and raw:
+        if raw and len(raw) == 4 * prod(shape):
             plain = np.frombuffer(raw, FLOAT32)  # the usual case, without the detour
             return Const(
                 plain.astype(np.float64).reshape(shape)

@@ -33,7 +33,13 @@ class RuleNode:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, AttributeProto | Ref]
-    line: int
+    block: Block
+    index: int
+
+    @property
+    def line(self) -> int:
+        """The line of the file that it stands on."""
+        return self.block.lines.nodes[self.index]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +53,12 @@ class Body:
     opset: int
     proto: FunctionProto
     doc: str
-    line: int
+    block: Block
+
+    @property
+    def line(self) -> int:
+        """The line of the file that its name stands on."""
+        return self.block.lines.block
 
 
 def body_of(block: Block) -> Body:
@@ -55,13 +66,13 @@ def body_of(block: Block) -> Body:
     assert block.proto is not None
     labels = {node.name for node in block.nodes}
     nodes = []
-    for node, line in zip(block.nodes, block.lines.nodes, strict=True):
+    for index, node in enumerate(block.nodes):
         domain, op_type, overload = key_of(node)
         label = node.name or _free_label(op_type.lower(), labels)
         labels.add(label)
         attributes = {a.name: Ref(a.ref_attr_name) if a.ref_attr_name else a for a in node.attribute}
         inputs, outputs = tuple(node.input), tuple(node.output)
-        nodes.append(RuleNode(label, op_type, domain, overload, inputs, outputs, attributes, line))
+        nodes.append(RuleNode(label, op_type, domain, overload, inputs, outputs, attributes, block, index))
     return Body(
         block.inputs,
         block.outputs,
@@ -70,7 +81,7 @@ def body_of(block: Block) -> Body:
         block.imports[""],
         block.proto,
         block.proto.doc_string,
-        block.lines.block,
+        block,
     )
 
 

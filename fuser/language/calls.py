@@ -21,7 +21,13 @@ class Call:
     """A node of main that calls a function of the file."""
 
     node: NodeProto
-    line: int
+    main: Block
+    index: int
+
+    @property
+    def line(self) -> int:
+        """The line of the file that it stands on."""
+        return self.main.lines.nodes[self.index]
 
     @property
     def attributes(self) -> dict[str, object]:
@@ -33,8 +39,6 @@ class Call:
 class Pair:
     """One call of a rule's pattern and the call of its rewrite on the same inputs and attributes."""
 
-    name: str
-    overload: str
     pattern: Call
     rewrite: Call
 
@@ -43,43 +47,48 @@ class Pair:
 class Bench:
     """What proves a rule: the calls of it in `main`, and every function of its file and the definitions."""
 
-    main: ModelProto
+    text: RuleText
     functions: Mapping[Key, FunctionProto]
-    pairs: tuple[Pair, ...]
+    pattern: Block
+
+    @property
+    def main(self) -> ModelProto:
+        """The model whose graph calls the rule."""
+        return self.text.model
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """The calls of the rule."""
+        return pairs_of(self.text, self.pattern)
 
 
-def pairs(text: RuleText) -> tuple[Pair, ...]:
-    """Return the pairs, rule by rule; the k-th call of a pattern goes with the k-th of its rewrite.
+def pairs_of(text: RuleText, block: Block) -> tuple[Pair, ...]:
+    """Return the pairs of the rule with this pattern; the k-th call of the pattern goes with the k-th of its rewrite.
 
     Raises:
-        PatternError: a rule of the file is not called, or two calls that belong together differ.
+        PatternError: the rule is not called, or two calls that belong together differ.
     """
-    found = []
-    for block in text.functions:
-        if block.domain != "pattern":
-            continue
-        left, right = (_calls(text, domain, block) for domain in ("pattern", "rewrite"))
-        if len(left) != len(right) or not left:
-            title = block.title.removeprefix("pattern.")
-            lines = [call.line for call in left + right]
-            raise text.main.refuse(
-                f"main calls pattern.{title} {_times(len(left))} and rewrite.{title} {_times(len(right))}; "
-                "call both side by side on the same inputs and attributes, so that the file proves itself",
-                lines[-1] if lines else None,
-            )
-        for pattern, rewrite in zip(left, right, strict=True):
-            _check_alike(text.main, pattern, rewrite)
-            found.append(Pair(block.name, block.overload, pattern, rewrite))
-        for call in _calls(text, "where", block):
-            _check_where(text, block, call, left)
-    return tuple(found)
+    left, right = (_calls(text, domain, block) for domain in ("pattern", "rewrite"))
+    if len(left) != len(right) or not left:
+        title = block.title.removeprefix("pattern.")
+        lines = [call.line for call in left + right]
+        raise text.main.refuse(
+            f"main calls pattern.{title} {_times(len(left))} and rewrite.{title} {_times(len(right))}; "
+            "call both side by side on the same inputs and attributes, so that the file proves itself",
+            lines[-1] if lines else None,
+        )
+    for pattern, rewrite in zip(left, right, strict=True):
+        _check_alike(text.main, pattern, rewrite)
+    for call in _calls(text, "where", block):
+        _check_where(text, block, call, left)
+    return tuple(Pair(pattern, rewrite) for pattern, rewrite in zip(left, right, strict=True))
 
 
 def _calls(text: RuleText, domain: str, block: Block) -> list[Call]:
     key = (domain, block.name, block.overload)
     return [
-        Call(node, line)
-        for node, line in zip(text.main.nodes, text.main.lines.nodes, strict=True)
+        Call(node, text.main, index)
+        for index, node in enumerate(text.main.nodes)
         if (node.domain, node.op_type, node.overload) == key
     ]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fuser.errors import ConfigError
 from fuser.language.body import Body, Ref, RuleNode, body_of
-from fuser.language.calls import Bench, pairs
+from fuser.language.calls import Bench, pairs_of
 from fuser.language.check import check_signature, check_values
 from fuser.language.check_nodes import check_nodes, check_reference_types
 from fuser.language.check_rule import (
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from onnx import FunctionProto
 
-__all__ = ["Body", "Ref", "RewriteRule", "RuleNode", "builtin_folder", "load_rules"]
+__all__ = ["Body", "Ref", "RewriteRule", "RuleNode", "builtin_folder", "builtin_rules", "load_rules"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +66,8 @@ def load_rules(*folders_or_files: Path) -> tuple[RewriteRule, ...]:
     """
     texts = read_files(folders_or_files)
     definitions = definitions_of(texts)
+    for text in texts:
+        _check(text, definitions)
     rules: dict[str, RewriteRule] = {}
     for text in texts:
         for rule in _rules_of(text, definitions):
@@ -76,6 +78,13 @@ def load_rules(*folders_or_files: Path) -> tuple[RewriteRule, ...]:
                 )
             rules[rule.id] = rule
     return tuple(rules.values())
+
+
+def builtin_rules() -> tuple[RewriteRule, ...]:
+    """The rules of the built-in folder, as they are: what `load_rules` would look for in them was looked for already."""
+    texts = read_files([builtin_folder()])
+    definitions = _definitions(texts)
+    return tuple(rule for text in texts for rule in _rules_of(text, definitions))
 
 
 def read_files(folders_or_files: Iterable[Path]) -> list[RuleText]:
@@ -101,14 +110,7 @@ def definitions_of(texts: Iterable[RuleText]) -> dict[Key, Block]:
     texts = list(texts)
     files = {text.file.resolve() for text in texts}
     builtin = [file for file in sorted(builtin_folder().glob("*.onnxtxt")) if file.resolve() not in files]
-    definitions: dict[Key, Block] = {}
-    for text in [*map(read, builtin), *texts]:
-        for block in text.functions:
-            if block.domain == DEFINITIONS:
-                first = definitions.setdefault((block.domain, block.name, block.overload), block)
-                if first is not block and (first.proto != block.proto or first.file == block.file):
-                    place = f"{first.file}:{first.lines.block}"
-                    raise block.refuse(f"{block.title} is defined in {place} already; rename or remove one")
+    definitions = _definitions([*map(read, builtin), *texts])
     operators = Operators(definitions)
     for key, block in definitions.items():
         for _ in _transitive([block], definitions, within=(key,)):
@@ -118,6 +120,18 @@ def definitions_of(texts: Iterable[RuleText]) -> dict[Key, Block]:
         check_nodes(block, operators)
         check_values(block)
         check_reference_types(block)
+    return definitions
+
+
+def _definitions(texts: Iterable[RuleText]) -> dict[Key, Block]:
+    definitions: dict[Key, Block] = {}
+    for text in texts:
+        for block in text.functions:
+            if block.domain == DEFINITIONS:
+                first = definitions.setdefault((block.domain, block.name, block.overload), block)
+                if first is not block and (first.proto != block.proto or first.file == block.file):
+                    place = f"{first.file}:{first.lines.block}"
+                    raise block.refuse(f"{block.title} is defined in {place} already; rename or remove one")
     return definitions
 
 
@@ -133,7 +147,7 @@ def _transitive(
             yield key
 
 
-def _rules_of(text: RuleText, definitions: Mapping[Key, Block]) -> Iterator[RewriteRule]:
+def _check(text: RuleText, definitions: Mapping[Key, Block]) -> None:
     functions = functions_of(text)
     check_file(text)
     operators = Operators(definitions)
@@ -153,7 +167,13 @@ def _rules_of(text: RuleText, definitions: Mapping[Key, Block]) -> Iterator[Rewr
     check_signature(text.main)
     check_nodes(text.main, Operators({**definitions, **functions}))
     check_values(text.main)
-    calls = pairs(text)
+    for block in own:
+        if block.domain == "pattern":
+            pairs_of(text, block)
+
+
+def _rules_of(text: RuleText, definitions: Mapping[Key, Block]) -> Iterator[RewriteRule]:
+    functions = {(block.domain, block.name, block.overload): block for block in text.functions}
     protos = {
         key: block.proto for key, block in {**definitions, **functions}.items() if block.proto is not None
     }
@@ -171,9 +191,5 @@ def _rules_of(text: RuleText, definitions: Mapping[Key, Block]) -> Iterator[Rewr
             body_of(where) if where else None,
             tuple(protos[key] for key in used),
             text.file,
-            Bench(
-                text.model,
-                protos,
-                tuple(pair for pair in calls if (pair.name, pair.overload) == (name, overload)),
-            ),
+            Bench(text, protos, pattern),
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import onnx.parser
@@ -57,6 +58,23 @@ class Lines:
 
 
 @dataclass(frozen=True, eq=False)
+class Places:
+    """Where the blocks of a text stand; worked out when first asked for, which is mostly never."""
+
+    text: str
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        """The text in words."""
+        return _tokens(self.text)
+
+    @cached_property
+    def blocks(self) -> tuple[Lines, ...]:
+        """`main` first, then the functions; of a text that has parsed."""
+        return tuple(_lines(self.tokens))
+
+
+@dataclass(frozen=True, eq=False)
 class Block:
     """A function of a rule file, or its graph `main`, with the lines it stands on."""
 
@@ -70,7 +88,13 @@ class Block:
     nodes: tuple[NodeProto, ...]
     imports: Mapping[str, int]  # domain ("" for ai.onnx) -> version
     proto: FunctionProto | None  # None for main
-    lines: Lines
+    places: Places
+    index: int  # among the blocks of the file
+
+    @property
+    def lines(self) -> Lines:
+        """The lines it stands on."""
+        return self.places.blocks[self.index]
 
     @property
     def title(self) -> str:
@@ -107,10 +131,9 @@ def read(file: Path) -> RuleText:
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise PatternError(file, line, "is not UTF-8 text; save the file as UTF-8") from error
-    tokens = _tokens(text)
-    _refuse_what_the_parser_would_lose(file, text, tokens)
-    model = _parse(file, text, tokens)
-    main_lines, *function_lines = _lines(tokens)
+    places = Places(text)
+    _refuse_what_the_parser_would_lose(file, places)
+    model = _parse(file, places)
     main = Block(
         file,
         domain="",
@@ -122,7 +145,8 @@ def read(file: Path) -> RuleText:
         nodes=tuple(model.graph.node),
         imports=_versions(model.opset_import),
         proto=None,
-        lines=main_lines,
+        places=places,
+        index=0,
     )
     functions = tuple(
         Block(
@@ -136,9 +160,10 @@ def read(file: Path) -> RuleText:
             nodes=tuple(function.node),
             imports=_versions(function.opset_import),
             proto=function,
-            lines=lines,
+            places=places,
+            index=index,
         )
-        for function, lines in zip(model.functions, function_lines, strict=True)
+        for index, function in enumerate(model.functions, 1)
     )
     return RuleText(file, model, main, functions)
 
@@ -161,8 +186,9 @@ def _tokens(text: str) -> Tokens:
     return Tokens(words, lines)
 
 
-def _refuse_what_the_parser_would_lose(file: Path, text: str, tokens: Tokens) -> None:
-    if not tokens.words:
+def _refuse_what_the_parser_would_lose(file: Path, places: Places) -> None:
+    text = places.text
+    if not text.strip() or (text.lstrip()[0] == "#" and not places.tokens.words):
         raise PatternError(file, 1, f"is empty; a rule file holds {HEADER}, a graph `main` and functions")
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
@@ -170,7 +196,7 @@ def _refuse_what_the_parser_would_lose(file: Path, text: str, tokens: Tokens) ->
     if not _REFERENCE_IN_LIST.search(text):  # it may still stand in a comment or a string
         return
     in_list = False
-    for word, line in zip(tokens.words, tokens.lines, strict=True):
+    for word, line in zip(places.tokens.words, places.tokens.lines, strict=True):
         if word in "[]":
             in_list = word == "["
         elif word[0] == "@" and in_list:
@@ -182,9 +208,9 @@ def _refuse_what_the_parser_would_lose(file: Path, text: str, tokens: Tokens) ->
             )
 
 
-def _parse(file: Path, text: str, tokens: Tokens) -> ModelProto:
+def _parse(file: Path, places: Places) -> ModelProto:
     try:
-        return onnx.parser.parse_model(text)
+        return onnx.parser.parse_model(places.text)
     except onnx.parser.ParseError as error:
         message = error.args[0].decode("utf-8", "replace") if isinstance(error.args[0], bytes) else str(error)
         found = _PARSE_ERROR.fullmatch(message.strip())
@@ -196,11 +222,11 @@ def _parse(file: Path, text: str, tokens: Tokens) -> ModelProto:
         raise PatternError(file, line, sentence) from error
     except (RuntimeError, IndexError, ValueError) as error:  # a number out of range; no position is given
         number = str(error).rpartition(": ")[2]
-        words = tokens.words
+        words = places.tokens.words
         suspects = [at for at, word in enumerate(words) if word == number or _is_too_large(word)]
         at = suspects[0] if suspects else 0
         sentence = f"{words[at]} is no number that a float or an int64 can hold; write another"
-        raise PatternError(file, tokens.lines[at], sentence) from error
+        raise PatternError(file, places.tokens.lines[at], sentence) from error
 
 
 def _is_too_large(word: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -18,15 +19,11 @@ FUSED = "fuser"
 
 @dataclass(frozen=True)
 class Facts:
-    """Counts over the main graph, bodies and functions, but not the definitions of fused operators.
-
-    ``kinds`` has the operator of each node, by its name or the first value it makes.
-    """
+    """Counts over the main graph, bodies and functions, but not the definitions of fused operators."""
 
     nodes: int
     initializer_bytes: int
     operators: Mapping[str, int]
-    kinds: Mapping[str, str]
     ir_version: int
 
     @classmethod
@@ -36,14 +33,14 @@ class Facts:
         Raises:
             ModelError: a name is no text, or an initializer's element type does not exist.
         """
-        kinds = [(node, operator(node)) for node in nodes_of(model)]
-        names = {name_of(node): kind for node, kind in kinds}
-        _refuse_bytes((*names, *{kind for _, kind in kinds}))
+        graphs = list(graphs_of(model))
+        nodes = [node for graph in graphs for node in graph.node]
+        kinds = Counter(map(operator, nodes))
+        _refuse_bytes((*kinds, *map(name_of, nodes)))
         return cls(
-            nodes=len(kinds),
-            initializer_bytes=initializer_bytes(model.graph),
-            operators=dict(sorted(Counter(kind for _, kind in kinds).items())),
-            kinds=names,
+            nodes=len(nodes),
+            initializer_bytes=sum(_initializer_bytes(g) for g in graphs if isinstance(g, GraphProto)),
+            operators=dict(sorted(kinds.items())),
             ir_version=model.ir_version,
         )
 
@@ -106,16 +103,23 @@ def summary(model: ModelProto, path: str, sha256: str) -> ModelSummary:
     )
 
 
-def nodes_of(model: ModelProto) -> Iterator[NodeProto]:
-    """Every node of the model, bodies and functions included, but not the definitions of fused operators."""
+def graphs_of(model: ModelProto) -> Iterator[GraphProto | FunctionProto]:
+    """The model's graph, its functions but the definitions of fused operators, and every body in these."""
     stack: list[GraphProto | FunctionProto] = [
         model.graph,
         *(f for f in model.functions if f.domain != FUSED),
     ]
     while stack:
-        for node in stack.pop().node:
-            yield node
+        graph = stack.pop()
+        yield graph
+        for node in graph.node:
             stack += bodies(node)
+
+
+def nodes_of(model: ModelProto) -> Iterator[NodeProto]:
+    """Every node of the graphs of the model."""
+    for graph in graphs_of(model):
+        yield from graph.node
 
 
 def names_in(model: ModelProto) -> set[str]:
@@ -162,24 +166,27 @@ def name_of(node: NodeProto) -> str:
     return node.name or next((o for o in node.output if o), "")
 
 
-def initializer_bytes(graph: GraphProto) -> int:
-    """Bytes of the initializers of a graph and its bodies, by shape and type; strings count nothing.
+def _initializer_bytes(graph: GraphProto) -> int:
+    """Bytes of the initializers of a graph, by shape and type; strings count nothing.
 
     Raises:
         ModelError: an element type does not exist.
     """
     total = 0
     for tensor in graph.initializer:
-        if tensor.data_type == TensorProto.STRING:
-            continue
         try:
-            total += prod(tensor.dims[:]) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+            total += prod(tensor.dims[:]) * _item_bytes(tensor.data_type)
         except KeyError:
             problem = (
                 f"initializer {tensor.name!r} has element type {tensor.data_type}, which ONNX does not have"
             )
             raise ModelError(f"{problem}; export the model again") from None
-    return total + sum(initializer_bytes(body) for node in graph.node for body in bodies(node))
+    return total
+
+
+@cache
+def _item_bytes(dtype: int) -> int:
+    return 0 if dtype == TensorProto.STRING else helper.tensor_dtype_to_np_dtype(dtype).itemsize
 
 
 def _fused(node: NodeProto) -> FusedNode:
