@@ -79,7 +79,7 @@ def _unread(changed: list[Graph]) -> dict[int, set[str]]:
         for o in node.outputs:
             home.producer.pop(o, None)
             home.local.discard(o)
-        home.count_reads(node, node.inputs, -1)
+        home.reads_no_more(node, node.inputs)
         if node.original:
             home.removed.add(node)
         home.added.pop(node, None)
@@ -171,7 +171,7 @@ def _constants(graph: Graph, gone: set[str]) -> tuple[dict[str, str], dict[str, 
             if const.source in gone and const.source not in taken
             else None
         )
-        if old is not None and tuple(old.dims) == const.shape and old.data_type == const.dtype:
+        if old is not None and tuple(old.dims[:]) == const.shape and old.data_type == const.dtype:
             taken.add(const.source)
             names[name] = const.source
             tensor = old
@@ -188,7 +188,7 @@ def _constants(graph: Graph, gone: set[str]) -> tuple[dict[str, str], dict[str, 
             tensor.data_type = const.dtype
         if isinstance(const.data, Deferred):
             weights.attach(tensor, Rounded(const.data, const.dtype))
-        elif weights.payload(tensor) is not None or weights.is_external(tensor):
+        elif weights.is_elsewhere(tensor):
             weights.attach(tensor, Block(_bytes(const)))
         else:
             if not tensor.HasField("raw_data"):

@@ -103,7 +103,7 @@ class Graph:
         self._mark_live()
         for node in self.nodes:
             if node.live:
-                self.count_reads(node, node.inputs, 1)
+                self.reads(node, node.inputs)
         for node, gs in held.items():
             if node.live:
                 for attribute, g in gs:
@@ -125,21 +125,31 @@ class Graph:
                     if producer is not None and not producer.live:
                         stack.append(producer)
 
-    def count_reads(self, node: Node, values: Iterable[str], by: int) -> None:
-        """Note that ``node`` reads the values once more (``by`` 1) or once less (-1)."""
+    def reads(self, node: Node, values: Iterable[str]) -> None:
+        """Note that ``node`` reads the values, each once more."""
         local, all_readers = self.local, self.readers
         for v in values:
             if v in local:
                 readers = all_readers.get(v)
                 if readers is None:
-                    readers = all_readers[v] = {}
-                left = readers.get(node, 0) + by
-                if left > 0:
-                    readers[node] = left
+                    all_readers[v] = {node: 1}
                 else:
-                    readers.pop(node, None)
+                    readers[node] = readers.get(node, 0) + 1
             elif v and self.parent is not None and self.owner is not None:
-                self.parent.count_reads(self.owner, (v,), by)
+                self.parent.reads(self.owner, (v,))
+
+    def reads_no_more(self, node: Node, values: Iterable[str]) -> None:
+        """Note that ``node`` reads the values, each once less."""
+        local, all_readers = self.local, self.readers
+        for v in values:
+            if v in local:
+                readers = all_readers[v]
+                if readers[node] > 1:
+                    readers[node] -= 1
+                else:
+                    del readers[node]
+            elif v and self.parent is not None and self.owner is not None:
+                self.parent.reads_no_more(self.owner, (v,))
 
     # ---- asking
 

@@ -73,9 +73,9 @@ class Rewriter:
             self.hits[done.rule.id] -= 1
             self._detach(done.added)
             for node, inputs in done.renamed:
-                self.graph.count_reads(node, node.inputs, -1)
+                self.graph.reads_no_more(node, node.inputs)
                 node.inputs = inputs
-                self.graph.count_reads(node, inputs, 1)
+                self.graph.reads(node, inputs)
             for name in done.constants:
                 del self.graph.made_constants[name]
                 self.graph.local.discard(name)
@@ -93,9 +93,9 @@ class Rewriter:
         self._attach(plan.nodes)
         renamed = [(node, node.inputs) for node in plan.readers]
         for node, inputs in renamed:
-            graph.count_reads(node, inputs, -1)
+            graph.reads_no_more(node, inputs)
             node.inputs = [plan.aliases.get(v, v) for v in inputs]
-            graph.count_reads(node, node.inputs, 1)
+            graph.reads(node, node.inputs)
         output = match.values[match.rule.pattern.outputs[0]]
         return Applied(match.rule, removed, tuple(plan.nodes), tuple(plan.constants), tuple(renamed), output)
 
@@ -103,7 +103,7 @@ class Rewriter:
         """Take nodes out: all their reads first, since a value that has no producer any more is nobody's here."""
         graph = self.graph
         for node in nodes:
-            graph.count_reads(node, node.inputs, -1)
+            graph.reads_no_more(node, node.inputs)
             graph.left.update(node.inputs)
         for node in nodes:
             for o in node.outputs:
@@ -128,4 +128,4 @@ class Rewriter:
                     graph.producer[o] = node
                     graph.local.add(o)
         for node in nodes:
-            graph.count_reads(node, node.inputs, 1)
+            graph.reads(node, node.inputs)

@@ -145,6 +145,10 @@ class Weights:
         """Whether the tensor was external data in the source; it will be in the output."""
         return bool(tensor.data_location == TensorProto.EXTERNAL)
 
+    def is_elsewhere(self, tensor: TensorProto) -> bool:
+        """Whether the tensor's bytes are not in it."""
+        return self.is_external(tensor) or self.payload(tensor) is not None
+
     def read(self, tensor: TensorProto) -> npt.NDArray[Any]:
         """The tensor as ``onnx.numpy_helper.to_array`` gives it, wherever its bytes are.
 

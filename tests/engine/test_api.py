@@ -142,7 +142,7 @@ def test_the_report_counts_and_names() -> None:
     assert fusion.negative_slope == pytest.approx(0.2)
     assert report.model.nodes == (3, 1)
     assert report.model.batch_normalizations == (1, 0)
-    assert [r.pass_name for r in report.rewrites] == ["fold", "fold", "fuse"]
+    assert [r.pass_name for r in report.rewrites] == ["fold", "fuse"]
 
 
 def test_parity_can_be_left_out_and_is_on_by_default() -> None:
