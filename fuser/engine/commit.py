@@ -6,10 +6,10 @@ middle of a repeated field is quadratic, so fields are sorted in place and cut.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from onnx import AttributeProto, FunctionProto, NodeProto, StringStringEntryProto, TensorProto
+from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto
 
 from fuser.engine.context import FUSED
 from fuser.engine.deferred import Deferred, Rounded
@@ -115,15 +115,16 @@ def _commit_graph(graph: Graph, gone: set[str], stranded: set[int]) -> None:
         field.append(_constant_node(name, const, graph))
         protos.append(field[-1])
         order[id(protos[-1])] = (-1, k)
-    _keep(field, lambda p: id(p) not in dropped, lambda p: order[id(p)])
+    _put(field, sorted([p for p in field if id(p) not in dropped], key=lambda p: order[id(p)]))
     if isinstance(graph.proto, FunctionProto):
         return
     values = {o for n in graph.live_nodes() for o in n.outputs} | {
         o for n in graph.nodes if not n.live for o in n.outputs
     }
     values |= graph.inputs | graph.outputs | {t.name for t in graph.proto.initializer} | graph.sparse
-    _keep(graph.proto.value_info, lambda v: v.name in values)
-    _keep(graph.proto.quantization_annotation, lambda a: a.tensor_name in values)
+    _put(graph.proto.value_info, [v for v in graph.proto.value_info if v.name in values])
+    annotations = graph.proto.quantization_annotation
+    _put(annotations, [a for a in annotations if a.tensor_name in values])
 
 
 def _stranded(graph: Graph, removed: set[str]) -> set[int]:
@@ -137,17 +138,12 @@ def _stranded(graph: Graph, removed: set[str]) -> set[int]:
     return stranded
 
 
-def _keep(field: Any, wanted: Callable[[Any], bool], key: Callable[[Any], Any] | None = None) -> None:
-    """Keep the messages of a repeated field that are wanted, in their order or that of ``key``, in linear time."""
-    messages = list(field)
-    kept = [m for m in messages if wanted(m)]
-    if key is not None:
-        kept.sort(key=key)
-    if len(kept) == len(messages) and key is None:
-        return
+def _put(field: Any, kept: list[Any]) -> None:
+    """Let a repeated field have these of its messages and no other, in this order; in linear time."""
     rank = {id(m): k for k, m in enumerate(kept)}
-    field.sort(key=lambda m: rank.get(id(m), len(messages)))
-    del field[len(kept) :]
+    last = len(kept)
+    field.sort(key=lambda m: rank.get(id(m), last))
+    del field[last:]
 
 
 # ---- constants
@@ -197,7 +193,7 @@ def _constants(graph: Graph, gone: set[str]) -> tuple[dict[str, str], dict[str, 
             tensor.raw_data = _bytes(const)
     gone -= taken
     if not isinstance(graph.proto, FunctionProto):
-        _keep(graph.proto.initializer, lambda t: t.name not in gone)
+        _put(graph.proto.initializer, [t for t in graph.proto.initializer if t.name not in gone])
     return names, as_nodes
 
 
@@ -243,7 +239,8 @@ def _proto(node: Node, graph: Graph, names: dict[str, str]) -> NodeProto:
     proto.doc_string = "\n".join(docs)
     carried["fuser.rule"] = ", ".join(node.origin.rules)
     carried["fuser.replaces"] = ", ".join(str_name(n) for n in node.origin.nodes)
-    proto.metadata_props.extend(StringStringEntryProto(key=k, value=v) for k, v in carried.items())
+    for key, value in carried.items():
+        proto.metadata_props.add(key=key, value=value)
     return proto
 
 
@@ -322,6 +319,6 @@ def _initializer_inputs(context: Context) -> None:
     graph = model.graph
     names = {t.name for t in graph.initializer}
     if context.ir_version < INITIALIZERS_ARE_INPUTS_BEFORE <= model.ir_version:
-        _keep(graph.input, lambda v: v.name not in was and v.name not in names)
-        return
-    _keep(graph.input, lambda v: v.name not in was or v.name in names)
+        _put(graph.input, [v for v in graph.input if v.name not in was and v.name not in names])
+    else:
+        _put(graph.input, [v for v in graph.input if v.name not in was or v.name in names])

@@ -95,6 +95,17 @@ class CompiledRule:
         return Origin((), (self.id,))
 
     @cached_property
+    def handed_on(self) -> Mapping[Step, tuple[tuple[str, ...], tuple[tuple[str, str], ...]]]:
+        """For each node of the rewrite the attributes it has from the matched node of its label, and its other references."""
+        found = {}
+        for step in self.rewrite:
+            same = self.pattern.nodes.get(step.label)
+            mine = step.references.items()
+            kept = mine & same.references.items() if same is not None else set()
+            found[step] = (tuple(sorted(a for a, _ in kept)), tuple(sorted(mine - kept)))
+        return found
+
+    @cached_property
     def output_of(self) -> Mapping[str, str]:
         """The pattern's output that each output of the rewrite stands for."""
         return dict(zip(self.outputs, self.pattern.outputs, strict=True))

@@ -89,7 +89,6 @@ class Graph:
             for o in outputs:
                 if o:
                     self.producer[o] = node
-            names.update(outputs)
             if name:
                 self.context.node_names.add(name)
             for a in attributes.values():
@@ -98,6 +97,7 @@ class Graph:
                     held.setdefault(node, []).append((a.name, a.g))
                 elif kind == GRAPHS:
                     held.setdefault(node, []).extend((f"{a.name}[{k}]", g) for k, g in enumerate(a.graphs))
+        names.update(self.producer)
         self.local.update(self.producer)
         self._free = {node: [n for _, g in gs for n in free_names(g)] for node, gs in held.items()}
         self._mark_live()

@@ -30,11 +30,8 @@ class Origin:
     @classmethod
     def joined(cls, *origins: Origin) -> Origin:
         """All of them, in order, each node and each rule once."""
-        nodes: dict[Node, None] = {}
-        rules: dict[str, None] = {}
-        for origin in origins:
-            nodes.update(dict.fromkeys(origin.nodes))
-            rules.update(dict.fromkeys(origin.rules))
+        nodes = dict.fromkeys([n for origin in origins for n in origin.nodes])
+        rules = dict.fromkeys([r for origin in origins for r in origin.rules])
         return cls(tuple(nodes), tuple(rules))
 
     def __add__(self, other: Origin) -> Origin:

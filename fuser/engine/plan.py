@@ -193,7 +193,11 @@ class _Planner:
 
     def _attributes(self, step: Step) -> dict[str, AttributeProto]:
         out = dict(step.literals)
-        for attribute, variable in step.references.items():
+        same, others = self.rule.handed_on[step]
+        if same:
+            given = self.match.nodes[step.label].attributes
+            out.update([(a, given[a]) for a in same if a in given])
+        for attribute, variable in others:
             value = self.match.variables.get(variable)
             if value is not None and not (isinstance(value, AttributeProto) and is_default(value, attribute)):
                 out[attribute] = _named(attribute, value)

@@ -35,7 +35,7 @@ def _check_node(graph: Graph, node: Node, channels: int) -> None:
     for name, value in zip(PARAMETERS, node.inputs[1:5], strict=False):
         home = graph.home(value)
         tensor = home.initializers.get(value) if home is not None else None
-        if tensor is not None and list(tensor.dims) != [channels]:
+        if tensor is not None and tensor.dims[:] != [channels]:
             conv = graph.producer[node.inputs[0]]
             raise ModelError(
                 f"the model contradicts itself: {node!r} has {name} {value!r} of shape {list(tensor.dims)}, but its input "
