@@ -10,13 +10,13 @@ from onnx import ModelProto, TensorProto, TypeProto, helper, shape_inference
 
 from fuser.parity.scopes import Scope, calls, scopes
 from fuser.parity.shapes import dims_from_weights
-from fuser.parity.source import Array, Dim, InputSpec, dims_of
+from fuser.parity.source import Dim, InputSpec, dims_of
 
 if TYPE_CHECKING:
     from fuser.parity.cut import Cutter
+    from fuser.parity.runner import Seen
 
 INLINE = 1024  # elements; larger constants steer no shape
-Observed = Mapping[str, Array]
 
 
 @dataclass
@@ -105,28 +105,28 @@ def _infer(model: ModelProto) -> ModelProto:
 
 
 def guesses(
-    names: Sequence[str], cut: ModelProto, types: Mapping[str, TypeProto], observed: Observed
+    names: Sequence[str], cut: ModelProto, types: Mapping[str, TypeProto], seen: Mapping[str, Seen]
 ) -> Iterator[list[InputSpec]]:
-    """Types for the border of ``cut``, likeliest first: inferred, as seen in a run, as the weights demand."""
+    """Types for the border of ``cut``, likeliest first: inferred, with what is open as seen in a run of A or as
+    the weights demand; all as seen; all as demanded."""
     weights = dims_from_weights(cut.graph)
     fallback = next(
         (t.data_type for t in cut.graph.initializer if t.data_type in _FLOATING), TensorProto.FLOAT
     )
-    inferred, seen, demanded = [], [], []
+    likely, observed, demanded = [], [], []
     for name in names:
-        known = types.get(name, TypeProto())
-        elem_type = known.tensor_type.elem_type or fallback
-        dims = dims_of(known)
-        if name in observed:
-            elem_type = helper.np_dtype_to_tensor_dtype(observed[name].dtype)
-        needed = weights.get(name)
-        inferred.append(InputSpec(name, elem_type, _merge(dims, needed)))
-        seen.append(InputSpec(name, elem_type, observed[name].shape if name in observed else needed or dims))
+        known, needed = types.get(name, TypeProto()), weights.get(name)
+        elem_type, dims = known.tensor_type.elem_type or fallback, dims_of(known)
+        shape: tuple[Dim, ...] | None = None
+        if name in seen:
+            elem_type, shape = helper.np_dtype_to_tensor_dtype(seen[name].dtype), seen[name].shape
+        likely.append(InputSpec(name, elem_type, _merge(_merge(dims, needed), shape)))
+        observed.append(InputSpec(name, elem_type, shape or needed or dims))
         demanded.append(InputSpec(name, elem_type, needed or dims))
-    yield inferred
-    if seen != inferred:
-        yield seen
-    if demanded not in (inferred, seen):
+    yield likely
+    if observed != likely:
+        yield observed
+    if demanded not in (likely, observed):
         yield demanded
 
 
@@ -134,9 +134,10 @@ _FLOATING = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorP
 
 
 def _merge(dims: tuple[Dim, ...] | None, needed: tuple[Dim, ...] | None) -> tuple[Dim, ...] | None:
-    """What inference left open, filled by what the weights demand."""
+    """The first with what it leaves open filled by the second, but for a batch."""
     if dims is None or needed is None or len(dims) != len(needed):
         return needed if dims is None else dims
     return tuple(
-        n if not isinstance(d, int) and isinstance(n, int) else d for d, n in zip(dims, needed, strict=True)
+        n if axis and not isinstance(d, int) and isinstance(n, int) else d
+        for axis, (d, n) in enumerate(zip(dims, needed, strict=True))
     )

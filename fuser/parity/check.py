@@ -15,10 +15,10 @@ from fuser.parity.cut import Cutter
 from fuser.parity.draws import Plan, drawn, supplied
 from fuser.parity.inputs import read_inputs
 from fuser.parity.outside import outside_change
-from fuser.parity.result import Parity, Site
+from fuser.parity.result import Parity, Site, SiteDifference
 from fuser.parity.runner import Worker, memory_default
 from fuser.parity.shapes import check_given
-from fuser.parity.sites import Alone, negatives, observe
+from fuser.parity.sites import Alone
 from fuser.parity.source import (
     Array,
     input_specs,
@@ -28,6 +28,7 @@ from fuser.parity.source import (
     weight_tolerance,
 )
 from fuser.parity.trial import Trial, try_models
+from fuser.parity.watch import Watched, watch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -107,24 +108,19 @@ def _conclude(alone: Alone, trial: Trial, sites: Sequence[Site]) -> Parity:
     found = _as_parity(trial)
     if not trial.ran:
         return _site_by_site(alone, found, sites)
+    watched = watch(alone.worker, alone.a.source, sites, trial, alone.folder)
     if trial.verdict == "failed":
-        return _blame(alone, found, trial, sites)
-    return _within(alone, found, trial, sites)
+        return _blame(alone, found, watched, sites)
+    return _within(alone, found, watched, sites)
 
 
-def _within(alone: Alone, whole: Parity, trial: Trial, sites: Sequence[Site]) -> Parity:
+def _within(alone: Alone, whole: Parity, watched: Watched, sites: Sequence[Site]) -> Parity:
     """The outputs agree, or say nothing. Deep models forget: an error in the middle need not reach an output.
 
     So every site is checked alone as well, on one draw, and one that differs is a failure.
     """
-    shares = negatives(alone.worker, alone.a.source, sites, trial, alone.folder)
-    known = []
-    for site in sites:
-        found, _ = replace(alone, draws=1).check(site, {})
-        if found.verdict == "inconclusive":
-            reason = f"judged within the whole model only: {found.reason}"
-            found = replace(found, verdict=trial.verdict, reason=reason)
-        known.append(replace(found, negatives=shares.get(site.output) if not site.graph else None))
+    checked = replace(alone, draws=1).check(sites, watched.seen)
+    known = [_judged(difference, whole, watched) for difference, _ in checked]
     whole = replace(whole, sites=tuple(known))
     guilty = tuple(difference for difference in known if difference.verdict == "failed")
     if guilty:
@@ -132,10 +128,19 @@ def _within(alone: Alone, whole: Parity, trial: Trial, sites: Sequence[Site]) ->
         reason = f"{guilty[0].site} {hidden}: {guilty[0].reason}"
         return replace(whole, verdict="failed", reason=reason, guilty=tuple(found.site for found in guilty))
     blind = sum(difference.negatives == 0.0 for difference in known)
-    if blind and trial.verdict == "passed":
-        text = f"{trial.reason}; no negative value was seen at {blind} of {len(sites)} fused places"
+    if blind and whole.verdict == "passed":
+        text = f"{whole.reason}; no negative value was seen at {blind} of {len(sites)} fused places"
         return replace(whole, reason=text)
     return whole
+
+
+def _judged(difference: SiteDifference, whole: Parity, watched: Watched) -> SiteDifference:
+    """With the signs that the whole model's runs showed, and its verdict where the site has none of its own."""
+    share = None if difference.site.graph else watched.negatives.get(difference.site.output)
+    if difference.verdict != "inconclusive":
+        return replace(difference, negatives=share)
+    reason = f"judged within the whole model only: {difference.reason}"
+    return replace(difference, negatives=share, verdict=whole.verdict, reason=reason)
 
 
 def _as_parity(trial: Trial) -> Parity:
@@ -144,7 +149,7 @@ def _as_parity(trial: Trial) -> Parity:
 
 def _site_by_site(alone: Alone, whole: Parity, sites: Sequence[Site]) -> Parity:
     """The whole model can't run; that its parts agree is evidence only when nothing else changed."""
-    checked = [alone.check(site, {}) for site in sites]
+    checked = alone.check(sites, {})
     known = tuple(difference for difference, _ in checked)
     failed = tuple(site.site for site in known if site.verdict == "failed")
     judge = "; ".join(sorted({name for _, name in checked if name})) or whole.judge
@@ -164,10 +169,8 @@ def _site_by_site(alone: Alone, whole: Parity, sites: Sequence[Site]) -> Parity:
     return replace(whole, verdict="passed", reason=reason, judge=judge, sites=known)
 
 
-def _blame(alone: Alone, whole: Parity, trial: Trial, sites: Sequence[Site]) -> Parity:
-    names = [name for site in sites if not site.graph for name in site.inputs]
-    seen = observe(alone.worker, alone.a.source, names, trial, alone.folder) if trial.feeds else {}
-    known = tuple(alone.check(site, seen)[0] for site in sites)
+def _blame(alone: Alone, whole: Parity, watched: Watched, sites: Sequence[Site]) -> Parity:
+    known = tuple(difference for difference, _ in alone.check(sites, watched.seen))
     guilty = tuple(site.site for site in known if site.verdict == "failed")
     if guilty:
         more = f" and {len(guilty) - 1} more" if len(guilty) > 1 else ""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fuser.parity.protocol import Array, dtype_name
 from fuser.parity.result import OutputDifference, Verdict
 
 if TYPE_CHECKING:
@@ -35,13 +36,11 @@ SMALLEST_SCALE = 1e-6
 DECADES = 12  # of a histogram, below 1; two bins each
 BLOCK = 1 << 20  # elements held in float64 at a time
 
-Array = np.ndarray[Any, np.dtype[Any]]
-
 
 def compare(name: str, a: Array, b: Array, *, tolerance: float, draw: int = 0) -> OutputDifference:
     """Judge ``b`` against ``a``; ``tolerance`` is for floating-point types, see ``OutputDifference``."""
     a, b = np.asarray(a), np.asarray(b)
-    output = _Output(name, "string" if a.dtype.kind in "OSU" else a.dtype.name, tolerance, draw)
+    output = _Output(name, dtype_name(a), tolerance, draw)
     if a.dtype != b.dtype or a.shape != b.shape:
         reason = f"A gives {_describe(a)}, B gives {_describe(b)}"
         return output.found("failed", reason)

@@ -16,7 +16,7 @@ import numpy as np
 from fuser.parity.compare import compare
 
 if TYPE_CHECKING:
-    from fuser.parity.compare import Array
+    from fuser.parity.protocol import Array
     from fuser.parity.result import OutputDifference
 
 LAYERS = 8.0

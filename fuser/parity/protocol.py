@@ -25,13 +25,12 @@ def write_frame(stream: IO[bytes], header: Mapping[str, Any], arrays: Mapping[st
     """Write one frame and flush it."""
     entries, blobs = [], []
     for name, array in arrays.items():
-        strings = array.dtype.kind in "OSU"
+        dtype = dtype_name(array)
         blob: Any
-        if strings:
+        if dtype == "string":
             blob = json.dumps([_text(item) for item in array.reshape(-1).tolist()]).encode()
         else:
             blob = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-        dtype = "string" if strings else array.dtype.name
         entries.append({"name": name, "dtype": dtype, "shape": list(array.shape), "nbytes": len(blob)})
         blobs.append(blob)
     text = json.dumps({"header": dict(header), "arrays": entries}).encode()
@@ -56,8 +55,15 @@ def read_frame(stream: IO[bytes]) -> tuple[dict[str, Any], dict[str, Array]]:
     return frame["header"], arrays
 
 
+def dtype_name(array: Array) -> str:
+    """What ``numpy_dtype`` takes."""
+    return "string" if array.dtype.kind in "OSU" else array.dtype.name
+
+
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """The dtype of that name, ml_dtypes' included."""
+    """The dtype of that name, ml_dtypes' included; strings are objects."""
+    if name == "string":
+        return np.dtype(object)
     return np.dtype(getattr(ml_dtypes, name, name))
 
 

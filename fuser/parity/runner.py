@@ -11,13 +11,16 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from fuser.parity.protocol import Array, read_frame, write_frame
+from fuser.parity.protocol import Array, numpy_dtype, read_frame, write_frame
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import numpy as np
 
 Engine = Literal["onnxruntime", "reference"]
 
@@ -26,6 +29,15 @@ Engine = Literal["onnxruntime", "reference"]
 # stands is not.
 _START = "import sys; sys.path[:] = sys.argv[1:]; from fuser.parity.worker import main; sys.exit(main())"
 _POLL = 0.02  # seconds
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a value was in a run: its type, and the share of it that was negative where it has a sign."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    negatives: float | None
 
 
 class EngineError(Exception):
@@ -78,10 +90,13 @@ class Worker:
         header, arrays = self._ask({"do": "run"}, feeds)
         return arrays, header["skipped"]
 
-    def signs(self, feeds: Mapping[str, Array]) -> dict[str, float | None]:
-        """The share of negative values of every output, without sending the outputs."""
-        header, _ = self._ask({"do": "signs"}, feeds)
-        return dict(header["negatives"])
+    def watch(self, feeds: Mapping[str, Array]) -> dict[str, Seen]:
+        """What every output of a run is, without sending the outputs."""
+        header, _ = self._ask({"do": "watch"}, feeds)
+        return {
+            name: Seen(numpy_dtype(dtype), tuple(shape), share)
+            for name, (dtype, shape, share) in header["seen"].items()
+        }
 
     def peak(self, path: Path, feeds: Mapping[str, Array]) -> int | None:
         """Most bytes onnxruntime had in use during one run of a model file; None where it does not say."""

@@ -1,36 +1,69 @@
-"""The fused places one by one: cut out and checked alone, and watched for the sign of their values."""
+"""The fused places cut out of both models and checked alone."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from onnx import ModelProto, helper
+from onnx import ModelProto
 
 from fuser.parity.border import guesses
 from fuser.parity.cut import CutError, MissingError
 from fuser.parity.draws import Plan, drawn
-from fuser.parity.repeat import load
 from fuser.parity.result import Site, SiteDifference
-from fuser.parity.runner import EngineError, WorkerDiedError
 from fuser.parity.source import write_part
-from fuser.parity.trial import try_models
+from fuser.parity.together import (
+    MOST_ELEMENTS,
+    MOST_MODELS,
+    elements,
+    prefix,
+    renamed,
+    side_by_side,
+    typed,
+)
+from fuser.parity.trial import conclude, try_models
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
-
-    from onnx import TypeProto
 
     from fuser.parity.border import Types
     from fuser.parity.compare import Tolerance
     from fuser.parity.cut import Cutter
-    from fuser.parity.runner import Engine, Worker
-    from fuser.parity.source import Array, InputSpec, Source
+    from fuser.parity.runner import Seen, Worker
+    from fuser.parity.source import InputSpec, Source
     from fuser.parity.trial import Trial
 
-LARGEST_COPY = 200_000_000  # bytes of a model that is worth copying to look inside
+
+class Found(NamedTuple):
+    """What came of one site; ``judge`` is "" where nothing ran."""
+
+    difference: SiteDifference
+    judge: str = ""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One site as two models of the same inputs, with what is known of those, likeliest first."""
+
+    site: Site
+    a: ModelProto
+    b: ModelProto
+    guesses: tuple[list[InputSpec], ...]
+
+    @property
+    def elements(self) -> int:
+        """About how many the two hold and take."""
+        return elements((self.a, self.b), self.guesses[0])
+
+    @property
+    def versions(self) -> list[tuple[int, list[tuple[str, int]]]]:
+        """Only parts of the same versions can stand in one model."""
+        return [
+            (model.ir_version, sorted((o.domain, o.version) for o in model.opset_import))
+            for model in (self.a, self.b)
+        ]
 
 
 @dataclass(frozen=True)
@@ -46,104 +79,99 @@ class Alone:
     draws: int
     seed: int
 
-    def check(self, site: Site, observed: Mapping[str, Array]) -> tuple[SiteDifference, str]:
-        """Cut the site out of A and of B and compare the two; ``observed`` are values seen in a run of A.
+    def check(self, sites: Sequence[Site], seen: Mapping[str, Seen]) -> list[Found]:
+        """Cut each site out of A and of B and compare the two; ``seen`` are values in a run of A.
 
-        Returns the judge's name as well.
+        As many as fit run in one go; one of which that says nothing runs by itself.
         """
+        found: dict[Site, Found] = {}
+        group: list[Cut] = []
+        for site in dict.fromkeys(sites):
+            cut = self._cut(site, seen)
+            if isinstance(cut, SiteDifference):
+                found[site] = Found(cut)
+                continue
+            if group and not _fits(group, cut):
+                found |= self._judge(group)
+                group = []
+            group.append(cut)
+        found |= self._judge(group)
+        return [found[site] for site in sites]
+
+    def _cut(self, site: Site, seen: Mapping[str, Seen]) -> Cut | SiteDifference:
+        """The site's two models, or why there are none."""
         try:
             cut_a = self.a.cut(site, site.inputs)
             names = [value.name for value in cut_a.graph.input]
         except CutError as error:
-            return SiteDifference(site, "inconclusive", (), None, f"it can't be cut out: {error}"), ""
+            return SiteDifference(site, "inconclusive", (), None, f"it can't be cut out: {error}")
         try:
             cut_b = self.b.cut(site, names)
         except MissingError as error:
-            return SiteDifference(site, "failed", (), None, str(error), alone=True), ""
+            return SiteDifference(site, "failed", (), None, str(error), alone=True)
         except CutError as error:
-            return SiteDifference(site, "inconclusive", (), None, f"it can't be cut out: {error}"), ""
+            return SiteDifference(site, "inconclusive", (), None, f"it can't be cut out: {error}")
         more = {value.name for value in cut_b.graph.input} - set(names)
         if more:
             reason = f"B computes it from {', '.join(sorted(more))} as well, A does not"
-            return SiteDifference(site, "failed", (), None, reason, alone=True), ""
-        trial = self._try(cut_a, cut_b, names, self.types.of(site.graph), observed)
-        if not trial.ran:
-            return SiteDifference(site, "inconclusive", (), None, trial.reason), trial.judge
-        negatives = (trial.negatives or {}).get(site.output)
-        found = SiteDifference(site, trial.verdict, trial.outputs, negatives, trial.reason, alone=True)
-        return found, trial.judge
+            return SiteDifference(site, "failed", (), None, reason, alone=True)
+        known = guesses(names, cut_a, self.types.of(site.graph), {} if site.graph else seen)
+        return Cut(site, cut_a, cut_b, tuple(known))
 
-    def _try(
-        self,
-        cut_a: ModelProto,
-        cut_b: ModelProto,
-        names: Sequence[str],
-        types: Mapping[str, TypeProto],
-        observed: Mapping[str, Array],
-    ) -> Trial:
-        first: Trial | None = None
-        for specs in guesses(names, cut_a, types, observed):
-            plan = Plan(specs, self.draws, self.seed)
-            one, other = self._write(cut_a, specs, "A"), self._write(cut_b, specs, "B")
-            trial = try_models(self.worker, one, other, partial(drawn, plan), self.tolerance)
-            if trial.ran:
-                return trial
-            first = first or trial
-        if first is None:
-            raise AssertionError("there is always a guess")
-        return first
+    def _judge(self, group: Sequence[Cut]) -> dict[Site, Found]:
+        together = dict(self._together(group)) if len(group) > 1 else {}
+        return {cut.site: together.get(cut.site) or self._by_itself(cut) for cut in group}
 
-    def _write(self, cut: ModelProto, specs: Sequence[InputSpec], label: str) -> Source:
-        typed = ModelProto()
-        typed.CopyFrom(cut)
-        del typed.graph.input[:]
-        typed.graph.input.extend(
-            helper.make_tensor_value_info(spec.name, spec.elem_type, spec.dims) for spec in specs
+    def _together(self, group: Sequence[Cut]) -> Iterator[tuple[Site, Found]]:
+        """The verdicts of those that have one when all run as one model."""
+        specs = [cut.guesses[0] for cut in group]
+        inputs = [spec for index, known in enumerate(specs) for spec in renamed(known, index)]
+        trial = self._try(
+            side_by_side([cut.a for cut in group], specs),
+            side_by_side([cut.b for cut in group], specs),
+            inputs,
         )
-        return write_part(typed, label, self.folder / f"site-{label}.onnx")
+        for index, cut in enumerate(group):
+            before = prefix(index)
+            outputs = tuple(
+                replace(output, name=output.name.removeprefix(before))
+                for output in trial.outputs
+                if output.name.startswith(before)
+            )
+            verdict, reason = conclude(outputs, len(trial.draws), set())
+            if verdict != "inconclusive":
+                share = (trial.negatives or {}).get(before + cut.site.output)
+                difference = SiteDifference(cut.site, verdict, outputs, share, reason, alone=True)
+                yield cut.site, Found(difference, trial.judge)
+
+    def _by_itself(self, cut: Cut) -> Found:
+        trials = []
+        for specs in cut.guesses:
+            one, other = ModelProto(), ModelProto()
+            for model, part in ((one, cut.a), (other, cut.b)):
+                model.CopyFrom(part)
+                del model.graph.input[:]
+                model.graph.input.extend(typed(specs))
+            trial = self._try(one, other, specs)
+            trials.append(trial)
+            if trial.ran:
+                share = (trial.negatives or {}).get(cut.site.output)
+                difference = SiteDifference(
+                    cut.site, trial.verdict, trial.outputs, share, trial.reason, alone=True
+                )
+                return Found(difference, trial.judge)
+        return Found(SiteDifference(cut.site, "inconclusive", (), None, trials[0].reason), trials[0].judge)
+
+    def _try(self, a: ModelProto, b: ModelProto, specs: Sequence[InputSpec]) -> Trial:
+        plan = Plan(specs, self.draws, self.seed)
+        one, other = self._write(a, "A"), self._write(b, "B")
+        return try_models(self.worker, one, other, partial(drawn, plan), self.tolerance)
+
+    def _write(self, model: ModelProto, label: str) -> Source:
+        return write_part(model, label, self.folder / f"site-{label}.onnx")
 
 
-def observe(
-    worker: Worker, a: Source, names: Sequence[str], trial: Trial, folder: Path
-) -> Mapping[str, Array]:
-    """Values inside A in one run, as far as A runs with them exposed."""
-    try:
-        if not _expose(worker, trial.engine, a, names, folder):
-            return {}
-        outputs, _ = worker.run(trial.feeds[0])
-    except (EngineError, WorkerDiedError):
-        return {}
-    return outputs
-
-
-def negatives(
-    worker: Worker, a: Source, sites: Sequence[Site], trial: Trial, folder: Path
-) -> dict[str, float]:
-    """The share of negative values at the outputs of the main graph's sites in A, over all draws."""
-    names = [site.output for site in sites if not site.graph]
-    shares: dict[str, list[float]] = {}
-    try:
-        if not _expose(worker, trial.engine, a, names, folder):
-            return {}
-        for feed in trial.feeds:
-            for name, share in worker.signs(feed).items():
-                if share is not None:
-                    shares.setdefault(name, []).append(share)
-    except (EngineError, WorkerDiedError):
-        return {}
-    return {name: sum(found) / len(found) for name, found in shares.items()}
-
-
-def _expose(worker: Worker, engine: Engine, a: Source, names: Sequence[str], folder: Path) -> bool:
-    """Load a copy of A that also gives the named values; False when there is nothing to see or A is too
-    large."""
-    produced = {name for node in a.proto.graph.node for name in node.output}
-    shown = {value.name for value in a.proto.graph.output}
-    extra = [name for name in dict.fromkeys(names) if name in produced - shown]
-    if not any(name in produced | shown for name in names) or a.nbytes > LARGEST_COPY:
-        return False
-    model = a.stored.materialize()
-    for name in extra:
-        model.graph.output.add().name = name
-    load(worker, engine, write_part(model, "A", folder / "exposed.onnx"))
-    return True
+def _fits(group: Sequence[Cut], cut: Cut) -> bool:
+    """Whether one more can run with the others."""
+    total = cut.elements + sum(other.elements for other in group)
+    return len(group) < MOST_MODELS and total <= MOST_ELEMENTS and group[0].versions == cut.versions

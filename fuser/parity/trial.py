@@ -15,7 +15,7 @@ from fuser.parity.result import Draw, OutputDifference, Verdict
 from fuser.parity.runner import Engine, EngineError, Worker, WorkerDiedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from fuser.parity.draws import Outputs, Ran, Run
     from fuser.parity.source import Array, Source
@@ -126,7 +126,7 @@ def _try_engine(  # noqa: PLR0917 - what makes a trial
     suspect = failed or has_random(a.proto)
     unstable = _unstable(worker, engine, a, runs, tolerance) if suspect else {}
     outputs = tuple(_excused(output, unstable) for output in outputs)
-    verdict, reason = _conclude(outputs, len(draws), set(unstable))
+    verdict, reason = conclude(outputs, len(draws), set(unstable))
     return replace(done, verdict=verdict, reason=reason, outputs=outputs)
 
 
@@ -197,7 +197,8 @@ def _excused(output: OutputDifference, unstable: Mapping[str, str]) -> OutputDif
     return replace(output, verdict="inconclusive", reason=reason)
 
 
-def _conclude(outputs: tuple[OutputDifference, ...], draws: int, unstable: set[str]) -> tuple[Verdict, str]:
+def conclude(outputs: Sequence[OutputDifference], draws: int, unstable: set[str]) -> tuple[Verdict, str]:
+    """The verdict that the outputs lead to, and why; ``unstable`` are those on which A disagrees with itself."""
     over = f"{draws} draw{'s' if draws != 1 else ''}"
     failed = [output for output in outputs if output.verdict == "failed"]
     if failed:

@@ -2,8 +2,8 @@
 down.
 
 It answers one request at a time: ``load`` a model file into an engine, ``run`` it on the arrays that come
-along, or run it and send back only the share of negative values (``signs``), ``unload`` it; or load a file,
-run it once and send back how much memory that took (``peak``).
+along, or run it and send back only what its outputs are (``watch``), ``unload`` it; or load a file, run it
+once and send back how much memory that took (``peak``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser.parity.protocol import Array, read_frame, write_frame
+from fuser.parity.protocol import Array, dtype_name, read_frame, write_frame
 
 Run = Callable[[Mapping[str, Array]], dict[str, Any]]
 
@@ -51,8 +51,11 @@ def main() -> int:
                 raise RuntimeError("no model is loaded")  # noqa: TRY301
             else:
                 results, header["skipped"] = _flatten(run(arrays))
-                if request["do"] == "signs":
-                    header["negatives"] = {name: _negatives(array) for name, array in results.items()}
+                if request["do"] == "watch":
+                    header["seen"] = {
+                        name: (dtype_name(array), list(array.shape), _negatives(array))
+                        for name, array in results.items()
+                    }
                     results = {}
         except Exception as error:  # any failure of the engine is the answer
             header = {"ok": False, "error": _first_line(error)}
