@@ -74,10 +74,6 @@ _OPTIONS = (
         "--fusion-switch", "switches", multiple=True, callback=_switches, metavar="PASS:STATE",
         help="atc: switch one of GE's fusion passes on or off, in fusion_switch.cfg. Repeatable.",
     ),
-    click.option(
-        "--allow-findings", is_flag=True,
-        help="atc: write OUT although ATC would refuse it. (--force is about replacing MODEL.)",
-    ),
 )  # fmt: skip
 
 

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     "-o", "--output", metavar="OUT",
     help="Where the fused model goes; for atc, DIR/ (with the slash) writes a bundle.  [required]",
 )  # fmt: skip
-@click.option("--force", is_flag=True, help="Let OUT be MODEL itself, which is then replaced whole.")
+@click.option(
+    "--force", is_flag=True,
+    help="Write OUT although it is MODEL itself, which is then replaced whole, or although ATC would refuse it.",
+)  # fmt: skip
 @click.option(
     "--report", "report_file", type=options.PATH, metavar="FILE", help="Write the report there, as JSON."
 )
@@ -76,7 +79,6 @@ def command(
     opset: int | None,
     precision: str | None,
     switches: dict[str, bool] | None,
-    allow_findings: bool,
 ) -> int:
     """Fuse MODEL, prove that the result computes the same, and write it.
 
@@ -94,8 +96,7 @@ def command(
         raise click.UsageError("--no-parity and --parity required contradict each other; drop one of them")
     only_atc = {
         "--bundle": bundle, "--cann": cann, "--soc": soc, "--opset": opset, "--precision": precision,
-        "--fusion-switch": switches, "--allow-findings": allow_findings,
-        "--fused-as node": fused_as == "node",
+        "--fusion-switch": switches, "--fused-as node": fused_as == "node",
     }  # fmt: skip
     ascend.refuse_stray(target, only_atc)
     place, is_bundle = ascend.destination(output, bundle, target=target)
@@ -105,7 +106,7 @@ def command(
 
     atc = None
     if target == "atc":
-        atc = ascend.asked(cann, soc, opset, precision, switches, allow=allow_findings)
+        atc = ascend.asked(cann, soc, opset, precision, switches, allow=force)
     written = place / ascend.MODEL if is_bundle else place
     if report_file is not None:
         refuse_unwritable(report_file, others=(model, written))
@@ -135,7 +136,7 @@ def _status(report: Report, output: Path, *, required: bool) -> int:
     if refused(report):
         terminal.complain(
             f"ATC would refuse this model, so {output} was not written; the findings say why. "
-            "--allow-findings writes it all the same"
+            "--force writes it all the same"
         )
         return 1
     found = report.parity
