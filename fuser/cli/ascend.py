@@ -95,15 +95,13 @@ def asked(
 
 
 def show(target: Mapping[str, Any], bundle: Path | None) -> None:
-    """Print what ATC would say of the result, and what to do with a bundle."""
-    found = [f for f in target["findings"] if f["severity"] != "note" or not terminal.quiet()]
-    if found:
-        from fuser.report.layout import heading
-        from fuser.targets import text
+    """Print what to do with a bundle; of a report that is not printed, what ATC would object to."""
+    found = [f for f in target["findings"] if f["severity"] != "note"]
+    if terminal.quiet() and found:
+        from fuser.report.text import target as shown
 
-        shown = text.findings(found, verbose=terminal.verbose())
-        terminal.show(*[""][: not terminal.quiet()], heading(f"For ATC: {text.counts(found)}"), *shown)
-    if bundle is not None and not terminal.quiet():
+        terminal.show(*shown({**target, "findings": found}))
+    elif bundle is not None and not terminal.quiet():
         from fuser.report.layout import line
 
         terminal.show("", line(f"Next, where CANN is: {bundle / 'convert.sh'}"))

@@ -151,13 +151,17 @@ def as_text(found: Json) -> Iterator[RenderableType]:
 
 def as_markdown(found: Json) -> str:
     """For a pull request: numbers first, lists folded."""
+    return markdown.fitted(lambda most: _as_markdown(found, most))
+
+
+def _as_markdown(found: Json, most: int) -> str:
     lines = [f"## {markdown.code(found['a'])} → {markdown.code(found['b'])}", ""]
     if found["numbers"]:
         rows = [(markdown.code(n["name"]), _count(n["a"]), _count(n["b"])) for n in found["numbers"]]
-        lines += [*markdown.table(("", "A", "B"), rows[: markdown.ROWS]), ""]
+        lines += [*markdown.table(("", "A", "B"), rows[:most]), ""]
     for key, title in TITLES:
-        rest = len(found[key]) - markdown.ROWS
-        items = [f"- {markdown.code(item)}" for item in found[key][: markdown.ROWS]]
+        rest = len(found[key]) - most
+        items = [f"- {markdown.code(item)}" for item in found[key][:most]]
         items += [f"- … and {rest:,} more"] if rest > 0 else []
         lines += markdown.folded(f"{title}: {len(found[key])}", items) if items else []
     if _same(found):

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from fuser.report.layout import BAD, DOUBTFUL, FAINT, Sentences, columns, heading, line, verdict
 from fuser.report.names import clean, counted
+from fuser.report.study_text import advice, in_place, memory_rows, no_figures
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -22,7 +23,8 @@ SHOWN = 10
 
 
 def render(report: Json, *, verbose: bool = False) -> Iterator[RenderableType]:
-    """The whole report: what was fused, what was left and why, whether it computes the same, its size."""
+    """The whole report: what was fused, what was left and why, whether it computes the same, what the
+    target says, what could be better, its size."""
     model = report["model"]
     about = f"{model['path'] or 'A model from memory'} (opset {model['opset']}, IR {model['ir_version']})"
     sections: list[list[RenderableType]] = [
@@ -30,6 +32,8 @@ def render(report: Json, *, verbose: bool = False) -> Iterator[RenderableType]:
         [*fusions(report, verbose=verbose)],
         [*left_alone(report, verbose=verbose)],
         [] if report["parity"] is None else [*parity(report["parity"], verbose=verbose)],
+        [*target(report["target"], verbose=verbose)],
+        [*advice(report["advice"], verbose=verbose)],
         [*sizes(report)],
         [*rules(report), *timing(report)] if verbose else [],
     ]
@@ -135,18 +139,34 @@ def number(value: float | None, form: str = ".2g") -> str:
     return "–" if value is None else format(value, form)
 
 
+def target(found: Json, *, verbose: bool = False) -> Iterator[RenderableType]:
+    """What the target would refuse or do otherwise, and the fix."""
+    from fuser.targets import text
+
+    if found["findings"]:
+        yield heading(f"For {target_name(found)}: {text.counts(found['findings'])}")
+        yield from text.findings(found["findings"], verbose=verbose)
+
+
+def target_name(found: Json) -> str:
+    """``ATC``, as people call it."""
+    return str(found["name"]).upper()
+
+
 def sizes(report: Json) -> Iterator[RenderableType]:
-    """Nodes and bytes before and after, and where the model went."""
+    """Nodes and bytes before and after, of a run too where that was counted; where the model went."""
     model = report["model"]
-    nodes, weights = model["nodes"], model["initializer_bytes"]
+    nodes, weights, memory = model["nodes"], model["initializer_bytes"], report["memory"]
+    rows = [("initializers", weights["before"], weights["after"]), *memory_rows(memory)]
     yield heading("Size")
     yield columns(
         [
             ("nodes", str(nodes["before"]), "->", str(nodes["after"])),
-            ("initializers", decimal(weights["before"]), "->", decimal(weights["after"])),
+            *((name, decimal(before), "->", decimal(after)) for name, before, after in rows),
         ],
         right=[1, 3],
     )
+    yield from (Sentences(text) for text in (in_place(memory), no_figures(memory)) if text)
     if model["output"]:
         yield line(f"Wrote {model['output']}")
 

@@ -22,7 +22,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_report_reads_as_the_run_that_wrote_it() -> None:
-    again = onnx_fuser("optimize", "model.onnx", "-o", "out.onnx")
+    again = onnx_fuser("optimize", "model.onnx", "-o", "out.onnx", "--report", "again.json")
     shown = onnx_fuser("inspect", "report.json")
     assert (shown.status, shown.err) == (0, "")
     assert shown.out == again.out

@@ -6,6 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from fuser.advice import Note
+from fuser.memory import Memory, Reuse, Step, Usage
 from fuser.parity import Draw, OutputDifference, Parity, Site, SiteDifference
 from fuser.report import Declined, Fusion, ModelFacts, Report, Rewrite, RuleCount
 
@@ -46,6 +48,27 @@ def some(strategy: st.SearchStrategy[Any], most: int = 4) -> st.SearchStrategy[t
 PARITY = st.builds(Parity, VERDICT, TEXT, TEXT, some(DRAWS), some(OUTPUTS), some(DIFFERENCES), some(SITES))
 FUSIONS = st.builds(Fusion, TEXT, TEXT, TEXT, TEXT, NAMES, NAMES, NAMES, NAMES, MEASURE, NAMES)
 DECLINED = st.builds(Declined, TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, COUNT, TEXT)
+FINDING = st.fixed_dictionaries(
+    {
+        "code": st.none() | TEXT, "severity": st.sampled_from(["error", "warning", "note"]), "node": TEXT,
+        "message": TEXT, "fix": TEXT, "rule": TEXT,
+    }
+)  # fmt: skip
+ATC = st.fixed_dictionaries(
+    {
+        "name": st.just("atc"), "form": st.sampled_from(["standard", "node"]), "cann": TEXT,
+        "soc": st.none() | TEXT, "allowed": st.booleans(), "float16": st.none(),
+        "findings": st.lists(FINDING, max_size=5),
+    }
+)  # fmt: skip
+TARGETS = st.just({"name": "onnx", "form": "function", "findings": []}) | ATC
+USAGE = st.builds(Usage, COUNT, TEXT, COUNT, TEXT, COUNT, COUNT, some(st.builds(Step, COUNT, COUNT, COUNT)))
+REUSE = st.builds(Reuse, TEXT, TEXT, TEXT, TEXT, COUNT)
+MEMORY = st.builds(Memory, SHAPES, USAGE, USAGE, some(REUSE), st.none() | PAIR) | st.builds(
+    Memory, SHAPES, reason=TEXT.map("for {}".format)
+)
+NUMBERS = st.lists(st.tuples(TEXT, st.floats(allow_nan=False, allow_infinity=False)), max_size=3).map(tuple)
+NOTES = st.builds(Note, st.sampled_from(["slope-zero", "bn-untrained"]), TEXT, TEXT, TEXT, NUMBERS)
 REPORTS = st.builds(
     Report,
     tool=st.dictionaries(TEXT, TEXT, max_size=3).map(lambda versions: {**versions, "name": "onnx-fuser"}),
@@ -56,7 +79,9 @@ REPORTS = st.builds(
     fusions=some(FUSIONS),
     declined=some(DECLINED, most=14),
     rules=some(st.builds(RuleCount, TEXT, COUNT, COUNT)),
-    target=st.just({"name": "onnx", "form": "function", "findings": []}),
+    target=TARGETS,
     parity=st.none() | PARITY,
+    memory=st.none() | MEMORY,
+    advice=some(NOTES),
     timing=st.dictionaries(TEXT, st.floats(0, 1e6), max_size=3),
 )

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
+from fuser.advice import Note
+from fuser.memory import Memory, Reuse, Step, Usage
 from fuser.report import Declined, Fusion, ModelFacts, Report
 from fuser.report.layout import Sentences, columns
 from fuser.report.markdown import ROWS, code
@@ -32,6 +34,11 @@ PLAIN = Report(
     rules=(),
     target={"name": "onnx", "form": "function", "findings": []},
 )
+ATC = {"name": "atc", "form": "standard", "cann": "master", "soc": None, "allowed": False, "float16": None}
+FINDING = {
+    "code": "E13010", "severity": "error", "node": "lp", "message": "no CANN has it", "fix": "unroll it",
+    "rule": "unregistered",
+}  # fmt: skip
 MISS = Declined(
     "Affine:batchnorm", "bn", "node", "BatchNormalization", "", "the reason", 1, "--freeze-inputs"
 )
@@ -75,6 +82,65 @@ def test_markdown_of_a_huge_report_stays_below_github_s_limit() -> None:
     text = markdown(report.to_json())
     assert len(text) < LIMIT
     assert text.count(f"… and {5000 - ROWS:,} more") == 2
+
+
+def test_markdown_has_fewer_rows_where_everything_is_long() -> None:
+    """Names of backticks need long fences: still below the limit, and every section is there."""
+    long = "`|" * 500
+    miss = replace(MISS, node=long, reason=long)
+    site = replace(FUSED, name=long, output=long, nodes=(long,) * 9, rules=(long,) * 9, ops=(long,) * 3)
+    notes = (Note("slope-zero", long, long, long, ((long, 0.0),)),) * 500
+    target = {**ATC, "findings": [{**FINDING, "node": long, "message": long, "fix": long}] * 500}
+    report = replace(
+        PLAIN, declined=(miss,) * 500, fusions=(site,) * 500, advice=notes, target=target
+    )  # fmt: skip
+    text = markdown(report.to_json())
+    assert len(text) < LIMIT
+    assert text.count("<details>") == 5
+    assert len(re.findall(r"… and 4\d\d more", text)) == 4
+
+
+def test_what_the_target_says_is_in_text_and_markdown() -> None:
+    """Code, rule, node, sentence and fix; in the first line that people read, how many."""
+    report = replace(PLAIN, target={**ATC, "findings": [FINDING, {**FINDING, "severity": "note"}]}).to_json()
+    said = " ".join(printed(*render(report)).split())
+    assert "For ATC: 1 error, 1 note error E13010 unregistered 'lp': no CANN has it -> unroll it" in said
+    text = markdown(report)
+    assert "parity not checked, 1 error, 1 note for ATC ❌**" in text
+    assert "- error `E13010 unregistered 'lp': no CANN has it` → `unroll it`" in text
+
+
+def test_memory_and_advice_are_in_text_and_markdown() -> None:
+    """The figures before and after, onnxruntime's own among them; where writing in place saves; each note."""
+    steps = (Step(0, 8192, 4096),)
+    memory = Memory(
+        {"x": (1, 2)}, Usage(8192, "a", 4096, "b", 70_000, 0, steps),
+        Usage(6144, "c", 2048, "d", 50_000, 2, steps), (Reuse("ConvLeakyRelu", "c", "y", "x", 2048),), (8000, 6000),
+    )  # fmt: skip
+    notes = (Note("slope-zero", "n", "the slope is 0", "export Relu", (("slope", 0.0),)),) * 3
+    report = replace(PLAIN, memory=memory, advice=notes).to_json()
+    said = " ".join(printed(*render(report)).split())
+    for part in (
+        "activations, peak 8.2 kB -> 6.1 kB", "peak in place 4.1 kB -> 2.0 kB",
+        "peak in onnxruntime 8.0 kB -> 6.0 kB", "moved in a run 70.0 kB -> 50.0 kB",
+        "1 fused operator may write over the input", "most saves 'y': 2.0 kB",
+        "The size of 2 values is not known", "Advice: 3 notes",
+        "[slope-zero] 'n': the slope is 0 (slope 0); export Relu (and 2 more like it: --verbose)",
+    ):  # fmt: skip
+        assert part in said
+    assert printed(*render(report, verbose=True)).count("[slope-zero]") == 3
+    text = markdown(report)
+    for part in (
+        "| bytes: activations, peak | 8,192 | 6,144 |", "| bytes: peak in onnxruntime | 8,000 | 6,000 |",
+        "most saves 'y': 2.0 kB", "- `[slope-zero] 'n': the slope is 0 (slope 0)` → `export Relu`",
+    ):  # fmt: skip
+        assert part in text
+
+
+def test_memory_that_could_not_be_counted_says_why() -> None:
+    report = replace(PLAIN, memory=Memory({}, reason="a size is open")).to_json()
+    assert "Memory was not counted: a size is open" in printed(*render(report))
+    assert "Memory was not counted: a size is open" in markdown(report)
 
 
 @pytest.mark.parametrize(

@@ -194,11 +194,17 @@ def area(report: Json) -> list[Markup]:
 def command(report: Json) -> str:
     """What to type to get this report again."""
     model, parity, target = report["model"], report["parity"], report["target"]
-    words = ["onnx-fuser", "optimize", model["path"] or "MODEL", "-o", model["output"] or "fused.onnx"]
+    output = model["output"] or "fused.onnx"
+    way = ["--bundle", str(PurePath(output).parent)] if target["form"] == "node" else ["-o", output]
+    words = ["onnx-fuser", "optimize", model["path"] or "MODEL", *way]
     if target["name"] != "onnx":
         words += ["--target", target["name"]]
-    if target["form"] != "function":
+    if target["form"] != ("function" if target["name"] == "onnx" else "standard"):
         words += ["--fused-as", target["form"]]
+    if target.get("cann", "master") != "master":
+        words += ["--cann", target["cann"]]
+    if target.get("soc"):
+        words += ["--soc", target["soc"]]
     if parity is None:
         words += ["--no-parity"]
     elif parity["draws"]:
