@@ -399,7 +399,8 @@ def refused(report: Report) -> bool:
 
 def _report(done: Rewritten, facts: ModelFacts, options: Options, timing: Mapping[str, float]) -> Report:
     return Report(
-        tool=_versions() if options.hashes else {}, model=facts, rewrites=done.rewrites, fusions=done.fusions, declined=done.declined, rules=done.rules,
+        tool=_versions() if options.hashes else {}, model=facts, rewrites=done.rewrites, fusions=done.fusions,
+        declined=done.declined, rules=done.rules,
         target={"name": "onnx", "form": options.fused_as, "findings": []}, timing=timing,
     )  # fmt: skip
 

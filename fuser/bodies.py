@@ -6,11 +6,14 @@ from collections.abc import Iterator
 
 from onnx import AttributeProto, GraphProto, NodeProto
 
+GRAPH, GRAPHS = AttributeProto.GRAPH, AttributeProto.GRAPHS  # looking these up in their message is slow
+
 
 def bodies(node: NodeProto) -> Iterator[GraphProto]:
     """The graphs that a node holds, in the order of its attributes."""
     for a in node.attribute:
-        if a.type == AttributeProto.GRAPH:
+        kind = a.type
+        if kind == GRAPH:
             yield a.g
-        elif a.type == AttributeProto.GRAPHS:
+        elif kind == GRAPHS:
             yield from a.graphs

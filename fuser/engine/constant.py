@@ -1,4 +1,4 @@
-"""Constants: what a value holds when it is the same on every run, and if it is none, why not."""
+"""Constants: what a value holds when it is the same on every run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 from onnx import AttributeProto, TensorProto, helper
 
 from fuser.engine.deferred import BLOCK, Deferred, FileArray
-from fuser.engine.node import str_name
 from fuser.storage import ByteRange
 
 if TYPE_CHECKING:
@@ -30,8 +29,8 @@ INTEGERS = frozenset(
 DEFER_FROM = 1 << 16
 """Tensors of more elements are not held as float64 but computed when they are written."""
 
+FLOAT, EXTERNAL = TensorProto.FLOAT, TensorProto.EXTERNAL  # looking these up in their message is slow
 FLOAT32 = np.dtype("<f4")
-FREEZE = "--freeze-inputs"
 
 
 class Const:
@@ -124,7 +123,7 @@ def from_tensor(graph: Graph, tensor: TensorProto, source: str = "") -> Const | 
             f"holds {TensorProto.DataType.Name(kind).lower()}, which the pattern's arithmetic does not cover"
         )
     shape = tuple(tensor.dims[:])
-    if kind == TensorProto.FLOAT and tensor.data_location != TensorProto.EXTERNAL:
+    if kind == FLOAT and tensor.data_location != EXTERNAL:
         raw = tensor.raw_data
         if raw and len(raw) == 4 * prod(shape):
             plain = np.frombuffer(raw, FLOAT32)  # the usual case, without the detour
@@ -159,40 +158,3 @@ def from_node(graph: Graph, node: Node) -> Const | str:
         if name in ("value_int", "value_ints"):
             return Const(np.asarray(a.i if name == "value_int" else a.ints, np.int64), TensorProto.INT64)
     return "is a Constant of a kind that the pattern's arithmetic does not cover"
-
-
-def find_constant(graph: Graph, value: str) -> Const | str:
-    """The value as a constant, or why it is none (as the end of a sentence that begins with its name)."""
-    if not value:
-        return "is absent"
-    tensor = graph.initializers.get(value)
-    if tensor is None:
-        home = graph.home(value)
-        if home is None:
-            return "is not defined"
-        if home is not graph:
-            return home.constant(value) or home.why_not_constant(value)
-        if value in graph.made_constants:
-            return graph.made_constants[value]
-    else:
-        if graph.context.overridable(graph, value):
-            return (
-                "is an initializer that is also a graph input, which a caller may override; "
-                f"where nobody does, say {FREEZE}"
-            )
-        return from_tensor(graph, tensor, value)
-    if value in graph.sparse:
-        return "is a sparse initializer"
-    node = graph.producer.get(value)
-    if node is None:
-        return "is an input of the function" if graph.is_function else "is a graph input"
-    if node.kind == ("", "Constant"):
-        return from_node(graph, node)
-    from fuser.engine.weightside import fold_node
-
-    return fold_node(graph, node, value)
-
-
-def computed_by(node: Node) -> str:
-    """The reason that a value is no constant because a node computes it."""
-    return f"is computed by {node.op_type} {str_name(node)!r}"

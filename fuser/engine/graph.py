@@ -13,6 +13,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorPro
 
 from fuser.engine.node import Node, domain_of
 from fuser.engine.schema import schema_defaults
+from fuser.engine.weightside import find_constant
 
 if TYPE_CHECKING:
     from fuser.engine.constant import Const
@@ -192,8 +193,6 @@ class Graph:
         """The value as a constant, or None."""
         found = self.constants.get(value)
         if found is None:
-            from fuser.engine.constant import find_constant
-
             found = self.constants[value] = find_constant(self, value)
         return None if isinstance(found, str) else found
 

@@ -14,11 +14,11 @@ import numpy as np
 from onnx import AttributeProto
 
 from fuser.engine.compiled import PatternNode
-from fuser.engine.constant import FREEZE
 from fuser.engine.evaluate import python_value
 from fuser.engine.meaning import MUST_BE, Meaning, meaning_of
 from fuser.engine.node import Node, str_name
 from fuser.engine.schema import ELEMENTWISE, input_name
+from fuser.engine.weightside import FREEZE
 
 if TYPE_CHECKING:
     from fuser.engine.compiled import CompiledRule

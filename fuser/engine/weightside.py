@@ -1,4 +1,8 @@
-"""Arithmetic that the model does on constants alone, such as a weight behind Identity, Cast, Transpose or Div."""
+"""What a value holds where it is a constant, and if it is none, why not.
+
+A constant is an initializer, a Constant, or what the model computes from constants alone, such as a weight behind
+Identity, Cast, Transpose or Div.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import TensorProto
 
-from fuser.engine.constant import Const, computed_by
+from fuser.engine.constant import Const, from_node, from_tensor
 from fuser.engine.evaluate import evaluate, python_value
+from fuser.engine.node import str_name
 from fuser.engine.operators import OPERATORS, Undecided
 from fuser.engine.shapes import FREE
 
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
     from fuser.engine.graph import Graph
     from fuser.engine.node import Node
 
+FREEZE = "--freeze-inputs"
 DEEPEST = 200
 """Constants are computed through at most so many nodes in a row."""
 
@@ -31,6 +37,41 @@ PARAMETERS: Mapping[str, tuple[int, ...]] = {
 """Inputs that may become floats, with what reads them, where they are dequantized constants.
 
 A weight is none of them: its DequantizeLinear is what makes the model a quantized one, and stays."""
+
+
+def find_constant(graph: Graph, value: str) -> Const | str:
+    """The value as a constant, or why it is none (as the end of a sentence that begins with its name)."""
+    if not value:
+        return "is absent"
+    tensor = graph.initializers.get(value)
+    if tensor is None:
+        home = graph.home(value)
+        if home is None:
+            return "is not defined"
+        if home is not graph:
+            return home.constant(value) or home.why_not_constant(value)
+        if value in graph.made_constants:
+            return graph.made_constants[value]
+    else:
+        if graph.context.overridable(graph, value):
+            return (
+                "is an initializer that is also a graph input, which a caller may override; "
+                f"where nobody does, say {FREEZE}"
+            )
+        return from_tensor(graph, tensor, value)
+    if value in graph.sparse:
+        return "is a sparse initializer"
+    node = graph.producer.get(value)
+    if node is None:
+        return "is an input of the function" if graph.is_function else "is a graph input"
+    if node.kind == ("", "Constant"):
+        return from_node(graph, node)
+    return fold_node(graph, node, value)
+
+
+def computed_by(node: Node) -> str:
+    """The reason that a value is no constant because a node computes it."""
+    return f"is computed by {node.op_type} {str_name(node)!r}"
 
 
 def is_foldable(node: Node) -> bool:

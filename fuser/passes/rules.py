@@ -22,8 +22,8 @@ class Rules:
     """Compiled rules by pass and by the operator that their pattern ends with.
 
     spell: other spellings become standard operators. affine: an operator becomes fuser.Affine. fold: an Affine, or a
-    BatchNormalization straight away, joins an anchor. fuse: an operator of domain fuser takes the pattern's place. hoist, sink: an operator moves up or down past
-    another on its way to an anchor.
+    BatchNormalization straight away, joins an anchor. fuse: an operator of domain fuser takes the pattern's place. hoist,
+    sink: an operator moves up or down past another on its way to an anchor.
     """
 
     all: tuple[CompiledRule, ...]

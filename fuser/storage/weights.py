@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # The mark of a tensor whose bytes are elsewhere is an entry of its external_data with this key: it is part of
 # the message, so it survives CopyFrom and MergeFrom. Its value counts through the process, so that a tensor
 # copied from another model is noticed.
+EXTERNAL = TensorProto.EXTERNAL  # looking it up in its message is slow
 MARK = "onnx-fuser.payload"
 MARK_BYTES = b"\x0a" + bytes([len(MARK)]) + MARK.encode()  # as serialized
 _counter = itertools.count(1)
@@ -143,7 +144,7 @@ class Weights:
 
     def is_external(self, tensor: TensorProto) -> bool:
         """Whether the tensor was external data in the source; it will be in the output."""
-        return bool(tensor.data_location == TensorProto.EXTERNAL)
+        return bool(tensor.data_location == EXTERNAL)
 
     def is_elsewhere(self, tensor: TensorProto) -> bool:
         """Whether the tensor's bytes are not in it."""
