@@ -367,6 +367,20 @@ def test_bundle() -> None:
     assert report("out/report.json")["parity"]["draws"][0]["shapes"] == {"x": [2, 3, 8, 8]}
 
 
+@pytest.mark.parametrize(("scale", "verdict"), [(8.0, "passed"), (60000.0, "failed")])
+def test_the_readme_of_a_bundle_says_what_was_found(scale: float, verdict: str) -> None:
+    """What float16 does to each output where that was compared; warnings, with the fix."""
+    saved(growing(scale), Path("m.onnx"))
+    bundled()
+    assert "## Compared in float16" not in Path("out/README.md").read_text("utf-8")
+    bundled("--precision", "fp16")
+    readme = Path("out/README.md").read_text("utf-8")
+    assert f"rounded to float16, beside the original: {verdict}." in readme
+    assert re.search(rf"^\| `y` \| .+ \| 0.004 \| {verdict} \|$", readme, re.MULTILINE)
+    assert ("- warning float16: `in float16" in readme) == (verdict == "failed")
+    assert ("→ `try --inputs" in readme) == (verdict == "failed")
+
+
 def test_bundle_with_a_plugin() -> None:
     saved(conv_bn_leaky(), Path("m.onnx"))
     found = bundled("--fused-as", "node")
@@ -521,7 +535,8 @@ def test_commands_of_the_documentation(commands: list[str], folder: Path) -> Non
     if any("convert.sh" in command for command in commands):
         assert "--input_shape=x:1,3,64,64" in Path("out/atc.txt").read_text().splitlines()
     if any("install.sh" in command for command in commands):
-        assert Path("opp/vendors/onnx_fuser/framework/onnx/libcust_onnx_parsers.so").exists()
+        [library] = Path("opp/vendors").glob("*/framework/onnx/libcust_onnx_parsers.so")
+        assert library.parents[2].name == "onnx_fuser_conv_leaky_relu_opset17"
 
 
 def test_every_finding_of_the_linter_is_in_the_documentation() -> None:

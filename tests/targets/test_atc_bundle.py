@@ -126,12 +126,15 @@ def test_script_says_what_is_missing(
 
 
 def test_installed_plugin_is_found(tmp_path: Path) -> None:
-    """Where install.sh puts it."""
-    library = tmp_path / "opp/vendors/onnx_fuser/framework/onnx/libcust_onnx_parsers.so"
+    """Where install.sh puts it; that of other operators is not it."""
+    library = (
+        tmp_path / "opp/vendors/onnx_fuser_conv_leaky_relu_opset11/framework/onnx/libcust_onnx_parsers.so"
+    )
     library.parent.mkdir(parents=True)
     library.touch()
-    files = bundle(relu("float[1] x"), Conversion(soc="Ascend310P3", plugin=("ConvLeakyRelu",)))
-    assert convert(tmp_path, files, ASCEND_OPP_PATH=str(tmp_path / "opp")).returncode == 0
+    for names, status in ((("ConvLeakyRelu",), 0), (("GemmLeakyRelu",), 2)):
+        files = bundle(relu("float[1] x"), Conversion(soc="Ascend310P3", plugin=names))
+        assert convert(tmp_path, files, ASCEND_OPP_PATH=str(tmp_path / "opp")).returncode == status
 
 
 def test_names_are_quoted(tmp_path: Path) -> None:
@@ -152,6 +155,8 @@ def test_readme_and_switches() -> None:
     assert files["fusion_switch.cfg"] == "ConvBatchnormFusionPass:off\n"
     assert "| `x` | input | N × 3 × 8 × 8 |" in files["README.md"]
     assert "65504" in files["README.md"]
+    assert "INPUT_SHAPE=" in files["README.md"]
+    assert "INPUT_SHAPE=" not in bundle(conv_bn_leaky(batch=1), Conversion())["README.md"]
     assert "@" not in files["README.md"]
     assert "@" not in files["convert.sh"].replace("$@", "")
     assert "fusion_switch.cfg" not in bundle(conv_bn_leaky(), Conversion())

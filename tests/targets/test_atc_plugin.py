@@ -302,19 +302,24 @@ def test_emitted_node_expands(tmp_path: Path) -> None:
 
 @needs_compiler
 def test_install_script(tmp_path: Path) -> None:
-    """It builds, puts the library where ATC looks, and enters the vendor once."""
-    opp, toolkit, plugin = tmp_path / "opp", tmp_path / "toolkit", tmp_path / "plugin"
+    """It builds, puts the library where ATC looks, and enters the vendor once; another plugin's stays."""
+    opp, toolkit = tmp_path / "opp", tmp_path / "toolkit"
     (opp / "vendors").mkdir(parents=True)
     (opp / "vendors" / "config.ini").write_text("load_priority=customize,other\n")
     shutil.copytree(INCLUDE, toolkit / "include")
-    plugin.mkdir()
-    write(plugin, functions()[:1])
     paths = {"ASCEND_OPP_PATH": str(opp), "ASCEND_TOOLKIT_HOME": str(toolkit)}
     environment = {**os.environ, **paths, "CXXFLAGS": "-O0"}
-    for _ in range(2):
-        subprocess.run(["sh", plugin / "install.sh"], env=environment, check=True, capture_output=True)
-    assert (opp / "vendors/onnx_fuser/framework/onnx/libcust_onnx_parsers.so").stat().st_size > 0
-    assert (opp / "vendors/config.ini").read_text() == "load_priority=onnx_fuser,customize,other\n"
+    vendors = ["onnx_fuser_conv_leaky_relu_opset11", "onnx_fuser_conv_transpose_leaky_relu_opset11"]
+    for i, vendor in enumerate(vendors):
+        plugin = tmp_path / vendor
+        plugin.mkdir()
+        write(plugin, functions()[i : i + 1])
+        for _ in range(2):
+            subprocess.run(["sh", plugin / "install.sh"], env=environment, check=True, capture_output=True)
+    for vendor in vendors:
+        assert (opp / f"vendors/{vendor}/framework/onnx/libcust_onnx_parsers.so").stat().st_size > 0
+    listed = ",".join([*reversed(vendors), "customize", "other"])
+    assert (opp / "vendors/config.ini").read_text() == f"load_priority={listed}\n"
 
 
 def test_install_script_says_what_is_missing(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from fuser.errors import ConfigError
 from fuser.targets.atc.facts import is_soc
 from fuser.targets.atc.inputs import Input, graph_inputs, input_shape, shape_advice
+from fuser.targets.atc.plugin import vendor
 from fuser.targets.atc.templates import render
 
 if TYPE_CHECKING:
@@ -57,9 +58,10 @@ def bundle(model: ModelProto, conversion: Conversion, *, model_file: str = "mode
     """
     inputs = graph_inputs(model.graph)
     _check(inputs, conversion)
+    opset = next((entry.version for entry in model.opset_import if entry.domain in {"", "ai.onnx"}), 0)
     files = {
-        "convert.sh": _script(inputs, conversion, model_file),
-        "README.md": _readme(model, inputs, conversion, model_file),
+        "convert.sh": _script(inputs, conversion, model_file, opset),
+        "README.md": _readme(model, inputs, conversion, model_file, opset),
     }
     if conversion.switches is not None:
         files["fusion_switch.cfg"] = "".join(
@@ -106,7 +108,7 @@ def _format(inputs: Sequence[Input]) -> str:
     return {frozenset({4}): "NCHW", frozenset({5}): "NCDHW"}.get(frozenset(ranks), "ND")
 
 
-def _script(inputs: Sequence[Input], conversion: Conversion, model_file: str) -> str:
+def _script(inputs: Sequence[Input], conversion: Conversion, model_file: str, opset: int) -> str:
     output = re.sub(r"\.onnx$", "", model_file)
     shape = _shape(inputs, conversion)
     options = [
@@ -122,7 +124,7 @@ def _script(inputs: Sequence[Input], conversion: Conversion, model_file: str) ->
     ]
     words = {
         "SHAPE": "" if shape is None else _SHAPE.format(shape=shlex.quote(shape), example=_example(inputs)),
-        "PLUGIN": _PLUGIN.format(names=", ".join(conversion.plugin)) if conversion.plugin else "",
+        "PLUGIN": _plugin(conversion.plugin, opset),
         "OPTIONS": " \\\n".join(f"    {option}" for option in options),
         "SOC": shlex.quote(conversion.soc) if conversion.soc else "",
         "MODEL": model_file,
@@ -140,10 +142,14 @@ shape=${{INPUT_SHAPE:-{shape}}}
 
 _PLUGIN = """
 installed=$(find "$ASCEND_OPP_PATH/vendors" "${{ASCEND_CUSTOM_OPP_PATH:-/nowhere}}" \\
-    -path '*onnx_fuser*' -name libcust_onnx_parsers.so 2>/dev/null || true)
+    -path '*/{vendor}/*' -name libcust_onnx_parsers.so 2>/dev/null || true)
 [ -n "$installed" ] || fail \\
     "the parser plugin for {names} is not installed; run plugin/install.sh first"
 """
+
+
+def _plugin(names: Sequence[str], opset: int) -> str:
+    return _PLUGIN.format(names=", ".join(names), vendor=vendor(names, opset)) if names else ""
 
 
 def _example(inputs: Sequence[Input]) -> str:
@@ -152,8 +158,9 @@ def _example(inputs: Sequence[Input]) -> str:
     return found[1] if found else ""
 
 
-def _readme(model: ModelProto, inputs: Sequence[Input], conversion: Conversion, model_file: str) -> str:
-    opset = next((entry.version for entry in model.opset_import if entry.domain in {"", "ai.onnx"}), 0)
+def _readme(
+    model: ModelProto, inputs: Sequence[Input], conversion: Conversion, model_file: str, opset: int
+) -> str:
     rows = [f"| `{item.name}` | input | {_show(item)} |" for item in inputs]
     rows += [f"| `{value.name}` | output | |" for value in model.graph.output]
     names = ", ".join(conversion.plugin)
@@ -163,11 +170,16 @@ def _readme(model: ModelProto, inputs: Sequence[Input], conversion: Conversion, 
         "ROWS": "\n".join(rows),
         "SOC": conversion.soc or "Ascend310P3",
         "PLUGIN": f"$ (cd plugin && ./install.sh)   # registers {names}\n" if names else "",
+        "SIZES": "" if _shape(inputs, conversion) is None else _SIZES,
         "PRECISION": conversion.precision,
         "NUMBERS": _NUMBERS.get(conversion.precision, _MIXED),
         "MODEL": model_file,
     }
     return render("bundle.md", words)
+
+
+_SIZES = """
+`INPUT_SHAPE='name:1,3,224,224'` before the command gives other sizes."""
 
 
 def _show(item: Input) -> str:

@@ -14,6 +14,7 @@ from fuser.storage import save
 from fuser.storage.atomic import refusal
 from fuser.targets.atc.bundle import Conversion, bundle
 from fuser.targets.atc.plugin import plugin_files
+from fuser.targets.atc.remarks import remarks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -59,7 +60,12 @@ def write_bundle(stored: StoredModel, files: Mapping[str, str], folder: Path, re
         written = save(stored, new / MODEL)
         facts = replace(report.model, output=str(folder / MODEL), output_sha256=written.sha256)
         final = replace(report, model=facts)
-        texts = {**files, "report.json": json.dumps(final.to_json(), indent=1, ensure_ascii=False) + "\n"}
+        said = {"README.md": files["README.md"] + remarks(final.target)}
+        texts = {
+            **files,
+            **said,
+            "report.json": json.dumps(final.to_json(), indent=1, ensure_ascii=False) + "\n",
+        }
         for name, text in texts.items():
             path = new / name
             path.parent.mkdir(exist_ok=True)

@@ -68,7 +68,7 @@ def plugin_files(functions: Sequence[FunctionProto], opset: int) -> dict[str, st
     """
     sources = {f"{_snake(f.name)}_plugin.cc": _source(f, opset) for f in functions}
     names = ", ".join(f.name for f in functions)
-    words = {"NAMES": names, "OPSET": str(opset)}
+    words = {"NAMES": names, "OPSET": str(opset), "VENDOR": vendor([f.name for f in functions], opset)}
     return {
         "fused_ops.h": render("fused_ops.h", {}),
         **sources,
@@ -77,6 +77,11 @@ def plugin_files(functions: Sequence[FunctionProto], opset: int) -> dict[str, st
         ),
         "install.sh": render("install.sh", words | {"SOURCES": " ".join(sources)}),
     }
+
+
+def vendor(names: Sequence[str], opset: int) -> str:
+    """The folder below vendors/ for a plugin of these operators: another plugin does not replace it."""
+    return "_".join(["onnx_fuser", *map(_snake, names), f"opset{opset}"])
 
 
 def is_switched(function: FunctionProto) -> bool:

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Builds the ONNX parser plugin for @NAMES@ (opset @OPSET@) and installs it where ATC looks:
-# $ASCEND_OPP_PATH/vendors/onnx_fuser/framework/onnx/. ABI=1 ./install.sh builds for a CANN of the new C++ ABI.
+# $ASCEND_OPP_PATH/vendors/@VENDOR@/framework/onnx/.
+# ABI=1 ./install.sh builds for a CANN of the new C++ ABI.
 set -eu
 cd "$(dirname "$0")"
 
@@ -19,7 +20,8 @@ toolkit=${ASCEND_TOOLKIT_HOME:-${ASCEND_HOME_PATH:-}}
 command -v "${CXX:-g++}" >/dev/null 2>&1 || fail "there is no ${CXX:-g++}; install a C++ compiler"
 
 vendors=$ASCEND_OPP_PATH/vendors
-target=$vendors/onnx_fuser/framework/onnx
+vendor=@VENDOR@
+target=$vendors/$vendor/framework/onnx
 mkdir -p "$target" || fail "can't write to $vendors; run this as the user who installed CANN"
 # shellcheck disable=SC2086  # several flags are meant
 "${CXX:-g++}" -std=c++11 ${CXXFLAGS:--O2} -fPIC -shared -Wall -Wextra "-D_GLIBCXX_USE_CXX11_ABI=${ABI:-0}" \
@@ -28,9 +30,9 @@ mkdir -p "$target" || fail "can't write to $vendors; run this as the user who in
 # ATC reads the vendors of this list, first come first served.
 config=$vendors/config.ini
 if ! grep -qs '^load_priority=' "$config"; then
-    echo "load_priority=onnx_fuser" >>"$config"
-elif ! grep -qs '^load_priority=\(.*,\)\{0,1\}onnx_fuser\(,.*\)\{0,1\}$' "$config"; then
-    sed 's/^load_priority=/load_priority=onnx_fuser,/' "$config" >"$config.new"
+    echo "load_priority=$vendor" >>"$config"
+elif ! grep -qs "^load_priority=\(.*,\)\{0,1\}$vendor\(,.*\)\{0,1\}\$" "$config"; then
+    sed "s/^load_priority=/load_priority=$vendor,/" "$config" >"$config.new"
     mv "$config.new" "$config"
 fi
 echo "installed $target/libcust_onnx_parsers.so"
