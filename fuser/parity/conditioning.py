@@ -14,33 +14,49 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fuser.parity.compare import compare
+from fuser.parity.outputs import AMPLIFIES
+from fuser.parity.runner import EngineError, WorkerDiedError
 
 if TYPE_CHECKING:
+    from fuser.parity.draws import Ran
+    from fuser.parity.judge import Judge
     from fuser.parity.protocol import Array
     from fuser.parity.result import OutputDifference
+    from fuser.parity.source import Source
 
 LAYERS = 8.0
 """Every layer rounds, not only the input; independent roundings add up as their root, so this covers some sixty layers."""
-AMPLIFIES = "the model amplifies rounding"
 WIDEST = 10.0
 """The tolerance never grows by more than this factor: a change of a slope by one percent stays visible."""
+
+
+def conditioned(
+    judge: Judge, a: Source, runs: Sequence[Ran], outputs: tuple[OutputDifference, ...]
+) -> tuple[OutputDifference, ...]:
+    """The outputs with the tolerance that A's own amplification of rounding calls for, unless it was given."""
+    if judge.tolerance.fixed:
+        return outputs
+    try:
+        return widened(outputs, [(ran.feeds, ran.outputs) for ran in runs], lambda feeds: judge.run(a, feeds))
+    except (EngineError, WorkerDiedError):
+        return outputs
 
 
 def widened(
     outputs: Sequence[OutputDifference],
     runs: Sequence[tuple[Mapping[str, Array], Mapping[str, Array]]],
-    run: Callable[[Mapping[str, Array]], Mapping[str, Array]],
+    run: Callable[[Sequence[Mapping[str, Array]]], Sequence[Mapping[str, Array]]],
 ) -> tuple[OutputDifference, ...]:
     """The outputs, those passed that differ by no more than A amplifies rounding.
 
-    ``runs`` are A's inputs and outputs; ``run`` runs A on other inputs.
+    ``runs`` are A's inputs and outputs; ``run`` runs A on other inputs, a set each.
     """
     doubtful = {o.name for o in outputs if _is_doubtful(o)}
     if not doubtful:
         return tuple(outputs)
     moved: dict[str, float] = dict.fromkeys(doubtful, 0.0)
-    for seed, (feeds, was) in enumerate(runs):
-        now = run(nudged(feeds, seed))
+    moved_runs = run([nudged(feeds, seed) for seed, (feeds, _) in enumerate(runs)])
+    for (_, was), now in zip(runs, moved_runs, strict=True):
         for name in doubtful & was.keys() & now.keys():
             needed = compare(name, was[name], now[name], tolerance=0.0).smallest_tolerance
             moved[name] = max(moved[name], np.inf if needed is None else needed)

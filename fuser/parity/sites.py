@@ -11,6 +11,7 @@ from onnx import ModelProto
 from fuser.parity.border import guesses
 from fuser.parity.cut import CutError, MissingError
 from fuser.parity.draws import Plan, drawn
+from fuser.parity.outputs import conclude
 from fuser.parity.result import Site, SiteDifference
 from fuser.parity.source import write_part
 from fuser.parity.together import (
@@ -22,7 +23,7 @@ from fuser.parity.together import (
     side_by_side,
     typed,
 )
-from fuser.parity.trial import conclude, try_models
+from fuser.parity.trial import try_models
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -87,6 +87,13 @@ def open_model(model: str | Path | ModelProto, label: str, folder: Path) -> Sour
     with path.open("wb") as file:
         file.writelines(stored.source.chunks())
     return Source(label, path, stored)
+
+
+def variant(source: Source, proto: ModelProto, path: Path) -> Source:
+    """The model with another graph, written to ``path``; its weights are streamed from where they are."""
+    stored = replace(source.stored, proto=proto)
+    storage.save(stored, path, digest=False)
+    return Source(source.label, path, stored)
 
 
 def write_part(model: ModelProto, label: str, path: Path) -> Source:

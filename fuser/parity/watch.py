@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from onnx import ModelProto
+
 from fuser.parity.repeat import load
 from fuser.parity.runner import EngineError, WorkerDiedError
-from fuser.parity.source import write_part
+from fuser.parity.source import variant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,11 +38,12 @@ def watch(worker: Worker, a: Source, sites: Sequence[Site], trial: Trial, folder
     extra = names & {name for node in a.proto.graph.node for name in node.output} - shown
     if not (extra or names & shown) or a.nbytes > LARGEST_COPY:
         return Watched()
-    model = a.stored.materialize()
+    model = ModelProto()
+    model.CopyFrom(a.proto)
     for name in sorted(extra):
         model.graph.output.add().name = name
     try:
-        load(worker, trial.engine, write_part(model, "A", folder / "exposed.onnx"))
+        load(worker, trial.engine, variant(a, model, folder / "exposed.onnx"))
         runs = [worker.watch(feed) for feed in trial.feeds]
     except (EngineError, WorkerDiedError):
         return Watched()

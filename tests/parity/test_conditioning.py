@@ -60,7 +60,7 @@ def test_the_width_has_a_limit() -> None:
     a = np.ones(4, np.float32)
     b = a * np.float32(1 + 2e-5 * WIDEST * 2.2)
     output = compare("y", a, b, tolerance=2e-5)
-    (judged,) = widened([output], [({"x": a}, {"y": a})], lambda _: {"y": a * 2})
+    (judged,) = widened([output], [({"x": a}, {"y": a})], lambda _: [{"y": a * 2}])
     assert judged.verdict == "failed"
 
 
@@ -68,7 +68,7 @@ def test_what_does_not_amplify_keeps_its_tolerance() -> None:
     """A well-conditioned model that differs by more than the tolerance fails as before."""
     a = np.ones(4, np.float32)
     output = compare("y", a, a * np.float32(1 + 1e-4), tolerance=2e-5)
-    (judged,) = widened([output], [({"x": a}, {"y": a})], lambda feeds: {"y": feeds["x"]})
+    (judged,) = widened([output], [({"x": a}, {"y": a})], lambda feeds: [{"y": feeds[0]["x"]}])
     assert judged.verdict == "failed"
     assert LAYERS * float(np.finfo(np.float32).eps) < 2e-5
 
