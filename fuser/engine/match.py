@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from onnx import AttributeProto
 
 from fuser.engine.compiled import PatternNode
@@ -234,7 +233,7 @@ def _bind_variable(
         at.variables[variable] = value
         return None
     a, b = plain(at.variables[variable]), plain(value)
-    if a == b or (isinstance(a, float) and isinstance(b, float) and np.float32(a) == np.float32(b)):
+    if a == b:
         return None
     return _fail(at, want.label, node, "{} is {} here and {} elsewhere in the pattern", variable, b, a)
 
@@ -339,7 +338,7 @@ def _bind_constant(
         return _fail(at, reader.label, node, "the constant {!r} of shape {} may widen the result; the pattern needs one value",
                      value, list(const.shape), further=1)  # fmt: skip
     for name, literal in want.literal_values.items():
-        if name.startswith("value") and not _same_number(const, number, literal):
+        if name.startswith("value") and number != literal:
             return _fail(
                 at,
                 reader.label,
@@ -357,11 +356,6 @@ def _bind_constant(
     if want.outputs:
         at.values.setdefault(want.outputs[0], value)
     return None
-
-
-def _same_number(const: Const, number: float, literal: Any) -> bool:
-    """Equal as float32, in which attributes are held; whole numbers exactly."""
-    return bool(np.float32(number) == np.float32(literal) if const.is_float else number == literal)
 
 
 def _fits(at: Match, const: Const, node: Node, value: str) -> bool:

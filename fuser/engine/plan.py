@@ -15,6 +15,7 @@ import numpy as np
 from onnx import AttributeProto, TensorProto, helper
 
 from fuser.engine.constant import UNTYPED, Const
+from fuser.engine.legal import wrong_type
 from fuser.engine.match import Match, Mismatch, plain
 from fuser.engine.node import Node, Origin, renamed, str_name
 from fuser.engine.operators import Undecided
@@ -90,6 +91,10 @@ class _Planner:
         for k, (step, slots) in enumerate(zip(program.steps, program.slots, strict=True)):
             if step.kind == ("", "Identity") and self._alias(step, plan):
                 continue
+            if not step.domain and step.kind not in self.rule.finds:
+                wrong = wrong_type(step.op_type, self.graph.opset(), self._data_type(step))
+                if wrong:
+                    self._decline("{}", wrong)
             order = self.match.root.order
             plan.nodes.append(
                 self._node(step, slots, order if len(program.steps) == 1 else (*order, k), plan)
@@ -200,8 +205,18 @@ class _Planner:
         for attribute, variable in others:
             value = self.match.variables.get(variable)
             if value is not None and not (isinstance(value, AttributeProto) and is_default(value, attribute)):
+                if isinstance(value, float) and _rounded(value) != value and not np.isnan(value):
+                    self._decline(
+                        "{} = {} is not exact in float32, which attributes are: {} would compute with {}",
+                        variable, value, step.op_type, _rounded(value),
+                    )  # fmt: skip
                 out[attribute] = _named(attribute, value)
         return out
+
+    def _data_type(self, step: Step) -> int:
+        """The element type of a new node's first input, 0 where it is not known."""
+        name = step.inputs[0]
+        return self.env[name].dtype if name in self.env else self.graph.dtype(self._source(name))
 
     def _type_for(self, slot: Slot) -> int:
         """The element type for a constant input: that of the inputs it must agree with, those that run first."""
@@ -278,6 +293,10 @@ class _Planner:
         raise Declined(
             Mismatch(self.rule.id, self.graph, root, label, root, fact, parts, reached, bound=WHOLE)
         )
+
+
+def _rounded(value: float) -> float:
+    return float(np.float32(value))
 
 
 def _named(attribute: str, value: Any) -> AttributeProto:

@@ -17,6 +17,7 @@ from onnx import TensorProto
 from fuser.engine.compiled import INTERNAL, WHERE, Step, is_evaluated
 from fuser.engine.constant import FLOATS, UNTYPED, Const
 from fuser.engine.evaluate import ARITHMETIC, RESHAPES, evaluate, result_type
+from fuser.engine.legal import lacking_input
 from fuser.engine.operators import OPERATORS, Undecided
 from fuser.engine.schema import input_name, same_type_as
 from fuser.engine.weightside import dims_array
@@ -112,6 +113,11 @@ def compile_program(
     except Undecided as e:
         program.refused, program.parts = "{}", (str(e),)
         return program
+    for step in program.steps:
+        lacking = lacking_input(step.domain, step.op_type, step.inputs, rule.definitions, opset)
+        if lacking:
+            program.refused, program.parts = "{}", (lacking,)
+            return program
     uncomputed = rule.folds and any(is_evaluated(s) and s.kind not in rule.finds for s in program.steps)
     if uncomputed or len(program.steps) > rule.pattern.size:
         for step in program.steps:

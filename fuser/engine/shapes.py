@@ -8,9 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from onnx import FunctionProto, GraphProto, ModelProto, TypeProto, shape_inference
+from onnx import (
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    OperatorSetIdProto,
+    TensorProto,
+    TypeProto,
+    helper,
+    numpy_helper,
+    shape_inference,
+)
 
-from fuser.engine.schema import ELEMENTWISE
+from fuser.engine.schema import ELEMENTWISE, schema
 
 if TYPE_CHECKING:
     from fuser.engine.context import Context
@@ -52,6 +63,8 @@ class Shapes:
                 found = _dims(self._type(graph, value))
             if found is None and depth >= DEEPEST:
                 return None
+            if found is None:
+                found = self._of_node(graph, value, depth)
             self._shapes[key] = found
         return self._shapes[key]
 
@@ -131,6 +144,43 @@ class Shapes:
         ):
             return None
         return tuple(x[k] for k in perm.ints) if perm is not None else x[::-1]
+
+    def _of_node(self, graph: Graph, value: str, depth: int) -> Shape | None:
+        """What onnx infers for the one node that makes the value: in bodies and opened functions nothing else is known."""
+        home = graph.home(value)
+        node = None if home is None else home.producer.get(value)
+        if (
+            node is None
+            or home is None
+            or any(a.ref_attr_name or a.HasField("g") for a in node.attributes.values())
+        ):
+            return None
+        domain, op = node.kind
+        found = schema(op, home.opset(domain), domain)
+        if found is None:
+            return None
+        types: dict[str, TypeProto] = {}
+        data: dict[str, TensorProto] = {}
+        for v in filter(None, node.inputs):
+            shape = self.shape(home, v, depth + 1)
+            dims = None if shape is None else [None if d == FREE else d for d in shape]
+            types[v] = helper.make_tensor_type_proto(self.dtype(home, v) or TensorProto.FLOAT, dims)
+            const = home.constant(v) if shape is not None and len(shape) < 2 else None
+            if const is not None and not const.is_float and not const.is_partial:
+                data[v] = numpy_helper.from_array(const.native(), v)
+        proto = NodeProto(
+            op_type=op,
+            domain=domain,
+            input=node.inputs,
+            output=node.outputs,
+            attribute=node.attributes.values(),
+        )
+        imports = [OperatorSetIdProto(domain=d, version=n) for d, n in home.opsets.items()]
+        try:
+            inferred = shape_inference.infer_node_outputs(found, proto, types, data, opset_imports=imports)
+        except Exception:
+            return None  # the model contradicts itself here, or onnx can't tell
+        return _dims(inferred.get(value))
 
     def dtype(self, graph: Graph, value: str, depth: int = 0) -> int:
         """The value's element type, 0 where it is not known."""

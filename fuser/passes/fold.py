@@ -52,22 +52,34 @@ def _fold_below(work: Work, anchor: Node) -> Node:
 
 
 def _next_affine(work: Work, anchor: Node) -> Node | None:
-    """The first affine operator below the anchor, past what it may pass."""
-    graph, passed = work.graph, work.rules.affine_goes_up_past
+    """The first affine operator below the anchor, past what it may pass; None, and told, where others read what lies between."""
+    graph, rules = work.graph, work.rules
     value = anchor.outputs[0]
+    shared: tuple[str, Node] | None = None
     for _ in range(FARTHEST):
         reader = graph.sole_reader(value)
         if reader is None:
-            _tell_other_readers(work, anchor, value)
+            reader = _one_of_the_readers(work, value)
+            if reader is not None:
+                shared = shared or (value, reader)
+        if reader is None or value not in reader.inputs:
             return None
-        if value not in reader.inputs:
+        if reader.kind in rules.affine:
+            if shared is None:
+                return reader
+            _tell_other_readers(work, anchor, reader, *shared)
             return None
-        if reader.kind in work.rules.affine:
-            return reader
-        if reader.kind not in passed:
+        if reader.kind not in rules.affine_goes_up_past:
             return None
         value = reader.outputs[0]
     return None
+
+
+def _one_of_the_readers(work: Work, value: str) -> Node | None:
+    """Of several readers the affine one, else one that leads to an affine one."""
+    readers = work.graph.readers_of(value)
+    affine = next((r for r in readers if r.kind in work.rules.affine and _worth_telling(work, r)), None)
+    return affine or next((r for r in readers if r.kind in work.rules.affine_goes_up_past), None)
 
 
 def _pull(work: Work, node: Node, anchor: Node) -> Applied | Mismatch | None:
@@ -89,25 +101,10 @@ def _pull(work: Work, node: Node, anchor: Node) -> Applied | Mismatch | None:
 
 def _fold_above(work: Work, anchor: Node) -> None:
     """Fold the affine operators that feed the anchor, nearest first."""
-    graph, rules = work.graph, work.rules
-    before = rules.fold.get(anchor.kind, ())
-    passed = rules.affine_goes_down_past
+    before = work.rules.fold.get(anchor.kind, ())
     while before:
-        path: list[Node] = []
-        value = anchor.inputs[0]
-        for _ in range(FARTHEST):
-            node = graph.producer.get(value)
-            if (
-                node is None
-                or node.kind not in rules.affine.keys() | passed
-                or graph.sole_reader(value) is None
-            ):
-                return
-            path.append(node)
-            if node.kind in rules.affine:
-                break
-            value = node.inputs[0]
-        else:
+        path = _path_above(work, anchor)
+        if not path:
             return
         mark = len(work.rewriter.journal)
         done = _push(work, path, anchor)
@@ -117,6 +114,31 @@ def _fold_above(work: Work, anchor: Node) -> None:
                 work.decline(done, path[-1])
             return
         anchor = work.graph.producer[done.output]
+
+
+def _path_above(work: Work, anchor: Node) -> list[Node]:
+    """From the anchor up to the first affine operator, which is the last of them; [] where there is none to fold."""
+    graph, rules = work.graph, work.rules
+    passed = rules.affine_goes_down_past
+    path: list[Node] = []
+    value = anchor.inputs[0]
+    shared = ""
+    for _ in range(FARTHEST):
+        node = graph.producer.get(value)
+        if node is None or node.kind not in rules.affine.keys() | passed:
+            return []
+        if graph.sole_reader(value) is None:
+            shared = value
+        path.append(node)
+        if node.kind in rules.affine:
+            break
+        value = node.inputs[0]
+    else:
+        return []
+    if shared and path[-1].kind == BATCHNORM:
+        below = next((n for n in (*path, anchor) if shared in n.inputs), anchor)
+        _tell_other_reader(work, path[-1], shared, below)
+    return [] if shared else path
 
 
 def _push(work: Work, path: list[Node], anchor: Node) -> Applied | Mismatch | None:
@@ -134,24 +156,26 @@ def _worth_telling(work: Work, affine: Node) -> bool:
     return affine.kind == BATCHNORM or any(work.graph.constant(v) is not None for v in affine.inputs if v)
 
 
-def _tell_other_readers(work: Work, anchor: Node, value: str) -> None:
-    """The anchor's value is read by an affine operator, but not by it alone."""
-    graph = work.graph
-    readers = list(graph.readers_of(value))
-    affine = next((r for r in readers if r.kind in work.rules.affine and _worth_telling(work, r)), None)
-    if affine is None:
+def _tell_other_readers(work: Work, anchor: Node, affine: Node, value: str, wanted: Node) -> None:
+    """The affine operator below the anchor could be folded if ``wanted`` were the only reader of the value between."""
+    if not _worth_telling(work, affine):
         return
-    producer = graph.producer[value]
-    rule = work.rules.affine[affine.kind][0].id
-    other = next((r for r in readers if r is not affine), None)
-    if other is None:
-        fact, parts = "its output {!r} is an output of the graph; the pattern needs it inside", (value,)
-    else:
-        fact = "its output {!r} is also read by {} {!r}; the pattern needs no other reader"
-        parts = (value, other.op_type, str_name(other))  # type: ignore[assignment]
     mark = len(work.rewriter.journal)
     done = work.attempt(work.rules.affine[affine.kind], affine)
     work.rewriter.undo(mark)
     if isinstance(done, Mismatch):
         work.decline(done, affine)  # it could not be folded by itself either
-    work.decline(Mismatch(rule, graph, affine, anchor.op_type.lower(), producer, fact, parts, 2), affine)
+    _tell_other_reader(work, affine, value, wanted, anchor.op_type.lower())
+
+
+def _tell_other_reader(work: Work, affine: Node, value: str, wanted: Node, label: str = "bn") -> None:
+    """The affine operator could be folded if the ``wanted`` reader of the value were the only one."""
+    graph = work.graph
+    other = next((r for r in graph.readers_of(value) if r is not wanted), None)
+    if other is None:
+        fact, parts = "its output {!r} is an output of the graph; the pattern needs it inside", (value,)
+    else:
+        fact = "its output {!r} is also read by {} {!r}; the pattern needs no other reader"
+        parts = (value, other.op_type, str_name(other))  # type: ignore[assignment]
+    rule, producer = work.rules.affine[affine.kind][0].id, graph.producer[value]
+    work.decline(Mismatch(rule, graph, affine, label, producer, fact, parts, 2), affine)

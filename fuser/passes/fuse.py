@@ -34,5 +34,5 @@ def _fuse_at(work: Work, node: Node) -> None:
             break
         node = added(moved, kind) or node
     work.rewriter.undo(mark)
-    if nearest is not None and nearest.reached >= 2:
+    if nearest is not None and nearest.is_near:
         work.decline(nearest, activation)
