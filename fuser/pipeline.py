@@ -105,7 +105,9 @@ def _rewrite(
             with np.errstate(all="ignore"):  # what is not finite is looked for, not warned of
                 step.run(work)
             rewrites += [
-                Rewrite(step.name, done.rule.id, work.graph.path, _names(done.removed), done.output)
+                Rewrite(
+                    step.name, done.rule.id, work.graph.path, tuple(map(str_name, done.removed)), done.output
+                )
                 for done in work.rewriter.journal[mark:]
             ]
             seconds[step.name] += time.perf_counter() - start
@@ -144,19 +146,14 @@ def _nothing_left(work: Work) -> bool:
     return not any(n.kind in open_ended for n in work.graph.live_nodes())
 
 
-def _names(nodes: Iterable[Node]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(str_name(a) for n in nodes for a in n.origin.nodes))
-
-
 def _fusions(work: Work) -> Iterator[Fusion]:
     graph = work.graph
     affine = {
         node
         for done in work.rewriter.journal
         if done.rule.folds or INTERNAL in done.rule.makes
-        for old in done.removed
-        for node in old.origin.nodes
-        if node.op_type in AFFINE
+        for node in done.removed
+        if node.proto is not None and node.op_type in AFFINE
     }
     for node in sorted(graph.added, key=lambda n: n.order):
         if node.kind[0] != FUSED:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from onnx import AttributeProto
@@ -20,23 +19,53 @@ def domain_of(domain: str) -> str:
     return "" if domain == "ai.onnx" else domain
 
 
-@dataclass(frozen=True)
 class Origin:
-    """Where a rewritten node comes from: the model's own nodes it stands for, and the rules that led here."""
+    """Where a rewritten node comes from: the model's own nodes it stands for, and the rules that led here.
 
-    nodes: tuple[Node, ...] = ()
-    rules: tuple[str, ...] = ()
+    What is joined is listed only when it is asked for: many rewrites in a row would else copy ever longer lists.
+    """
+
+    __slots__ = ("_nodes", "_parts", "_rules")
+
+    def __init__(self, nodes: tuple[Node, ...] = (), rules: tuple[str, ...] = ()) -> None:
+        self._nodes = nodes
+        self._rules = rules
+        self._parts: tuple[Origin, ...] = ()
 
     @classmethod
     def joined(cls, *origins: Origin) -> Origin:
         """All of them, in order, each node and each rule once."""
-        nodes = dict.fromkeys([n for origin in origins for n in origin.nodes])
-        rules = dict.fromkeys([r for origin in origins for r in origin.rules])
-        return cls(tuple(nodes), tuple(rules))
+        out = cls()
+        out._parts = origins
+        return out
 
     def __add__(self, other: Origin) -> Origin:
         """Both origins, in order, each node and each rule once."""
         return Origin.joined(self, other)
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The model's own nodes."""
+        self._list()
+        return self._nodes
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The ids of the rules."""
+        self._list()
+        return self._rules
+
+    def _list(self) -> None:
+        if self._parts:
+            nodes: dict[Node, None] = {}
+            rules: dict[str, None] = {}
+            stack = [*reversed(self._parts)]
+            while stack:
+                origin = stack.pop()
+                nodes.update(dict.fromkeys(origin._nodes))
+                rules.update(dict.fromkeys(origin._rules))
+                stack += reversed(origin._parts)
+            self._nodes, self._rules, self._parts = tuple(nodes), tuple(rules), ()
 
 
 NOWHERE = Origin()

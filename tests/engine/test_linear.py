@@ -134,8 +134,15 @@ def identities_on_one_weight(b: Builder) -> None:
     b.add("LeakyRelu", alpha=0.1)
 
 
+def folding_into_one(b: Builder) -> None:
+    """One Conv and then Mul after Mul by constants, which all go into its weight."""
+    if not b.nodes:
+        b.add("Conv", b.constant(CHANNELS, CHANNELS, 1, 1), kernel_shape=[1, 1])
+    b.add("Mul", b.constant(1, CHANNELS, 1, 1))
+
+
 SITES = [
-    fusing, spelled, declining, adding, fanning_out, sharing_a_weight, identities_on_one_weight,
+    folding_into_one, fusing, spelled, declining, adding, fanning_out, sharing_a_weight, identities_on_one_weight,
 ]  # fmt: skip
 
 
