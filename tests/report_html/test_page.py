@@ -280,3 +280,46 @@ def test_any_histogram_is_drawn(counts: list[int], tolerance: float) -> None:
         assert 'aria-label="&lt;l&gt;"' in drawn
         assert ("allowed" in drawn) is (tolerance > 0)
         assert "NaN" not in drawn
+
+
+def for_atc(**target: object) -> dict[str, Any]:
+    """A report on a run for ATC that found something."""
+    finding = {"code": None, "node": "", "message": "m", "fix": "f", "rule": "float16", "severity": "warning"}
+    worse = {**finding, "severity": "error", "code": "E13010", "node": "lp", "rule": "unregistered"}
+    report = real()
+    report["target"] = {
+        "name": "atc", "form": "standard", "cann": "master", "soc": None, "allowed": True, "float16": None,
+        "findings": [finding, worse], **target,
+    }  # fmt: skip
+    report["model"]["output"] = "out/model.onnx"
+    return report
+
+
+def test_the_summary_says_what_the_target_says() -> None:
+    """How many of each severity, with a link to them; nothing where there is nothing."""
+    text = Page(render(for_atc())).text
+    assert "ATC 1 error, 1 warning" in " ".join(text.split())
+    assert "E13010 unregistered" in " ".join(text.split())
+    assert "ATC" not in Page(render(for_atc(findings=[]))).text
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ({}, "-o out/model.onnx --target atc"),
+        ({"form": "node"}, "--bundle out --target atc --fused-as node"),
+        (
+            {"cann": "9.1", "soc": "Ascend310P3", "float16": {"verdict": "passed"}},
+            "-o out/model.onnx --target atc --cann 9.1 --soc Ascend310P3 --precision fp16",
+        ),
+    ],
+)
+def test_the_command_of_a_run_for_atc(target: dict[str, Any], words: str) -> None:
+    """What is the target's own default is not said."""
+    assert f" {words} --seed" in command(for_atc(**target))
+
+
+def test_where_there_was_nothing_no_share_of_it_is_left() -> None:
+    report = real()
+    report["model"]["batch_normalizations"] = {"before": 0, "after": 0}
+    assert "BatchNormalization 0 → 0 none before" in " ".join(Page(render(report)).text.split())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import PurePath
@@ -20,10 +21,11 @@ from markupsafe import Markup
 from rich.filesize import decimal
 
 from fuser.report.html import algebra, charts, picture
-from fuser.report.names import clean
+from fuser.report.names import clean, counted
 
 Json = Mapping[str, Any]
 MOST_KINDS, MOST_HISTOGRAMS = 24, 8
+SEVERITIES = ("error", "warning", "note")
 WORDS = {"passed": "passed", "failed": "failed", "inconclusive": "could not be judged"}
 
 
@@ -49,6 +51,7 @@ def page(report: Json) -> str:
         script=script,
         title=_title(report["model"]["path"]),
         verdict=_verdict(report),
+        judged=judged(report["target"]["findings"]),
         tiles=list(_tiles(report)),
         kinds=kinds(report),
         sites=sites(report),
@@ -99,8 +102,15 @@ def _verdict(report: Json) -> tuple[str, str]:
     return ("unchecked", "was not checked") if found is None else (found["verdict"], WORDS[found["verdict"]])
 
 
-def _tiles(report: Json) -> Iterator[tuple[str, str, str, float]]:
-    """Name, before, after, and how much is left, of what a run changes."""
+def judged(findings: Sequence[Json]) -> tuple[str, str] | None:
+    """The worst severity for the style, and how many there are of each; None where there is nothing."""
+    number = Counter(f["severity"] for f in findings)
+    found = [severity for severity in SEVERITIES if number[severity]]
+    return (found[0], ", ".join(counted(number[s], s) for s in found)) if found else None
+
+
+def _tiles(report: Json) -> Iterator[tuple[str, str, str, float | None]]:
+    """Name, before, after, and how much is left, of what a run changes; None where there was nothing."""
     model, memory = report["model"], report["memory"]
     for name, key in (("operators", "nodes"), ("BatchNormalization", "batch_normalizations")):
         yield _tile(name, model[key]["before"], model[key]["after"], "{:,}".format)
@@ -112,8 +122,8 @@ def _tiles(report: Json) -> Iterator[tuple[str, str, str, float]]:
         yield _tile("bytes moved in a run", before["moved"], after["moved"], decimal)
 
 
-def _tile(name: str, before: int, after: int, shown: Any) -> tuple[str, str, str, float]:
-    return name, shown(before), shown(after), after / before if before else 1.0
+def _tile(name: str, before: int, after: int, shown: Any) -> tuple[str, str, str, float | None]:
+    return name, shown(before), shown(after), after / before if before else None
 
 
 def kinds(report: Json) -> list[dict[str, Any]]:
@@ -205,6 +215,8 @@ def command(report: Json) -> str:
         words += ["--cann", target["cann"]]
     if target.get("soc"):
         words += ["--soc", target["soc"]]
+    if target.get("float16"):
+        words += ["--precision", "fp16"]
     if parity is None:
         words += ["--no-parity"]
     elif parity["draws"]:
