@@ -57,7 +57,8 @@ def memory(before: Json, after: Json, *, label: str) -> list[Markup]:
             "range": ["var(--before)", "var(--after)", "var(--in-place)"],
         },
     }
-    x = {"field": "at", "type": "quantitative", "title": "operator, counted before fusion"}
+    axis = {"tickCount": 8, "labelOverlap": True, "title": "operator, counted before fusion"}
+    x = {"field": "at", "type": "quantitative", "axis": axis}
     y = {"field": "used", "type": "quantitative", "stack": None, "title": UNITS[power]}
     places = {"x": {**x, "scale": {"domain": [0, last], "nice": False}}, "y": y}
     filled = {"filter": {"field": "model", "oneOf": ["before", "after"]}}
@@ -94,8 +95,10 @@ def histogram(counts: Sequence[int], tolerance: float, *, label: str) -> list[Ma
     axis = {"values": ticks, "labelExpr": names, "title": "tolerance that an element needs", "grid": False}
     x = {"field": "from", "type": "quantitative", "axis": axis}
     x["scale"] = {"domain": [low - 1, 0.5], "nice": False}
-    y = {"field": "count", "type": "quantitative", "title": "elements", "axis": {"tickCount": 4}}
-    y["scale"] = {"type": "log", "domain": [0.5, max([2, *counts])]}
+    most = max([2, *counts])
+    powers = {"title": "elements", "values": [10**power for power in range(len(str(most)))]}
+    y = {"field": "count", "type": "quantitative", "axis": powers}
+    y["scale"] = {"type": "log", "domain": [0.5, most]}
     layers: list[Json] = [
         {
             "data": {"values": rows},
