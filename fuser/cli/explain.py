@@ -26,8 +26,10 @@ def command(model: Path, node: str | None, freeze_inputs: bool, patterns: tuple[
       onnx-fuser explain model.onnx
       onnx-fuser explain model.onnx /conv1/Conv
     """
-    from fuser.api import Options, explain, run
+    from fuser.api import explain
+    from fuser.options import Options
     from fuser.report.text import left_alone, never_applied, story
+    from fuser.steps import run
     from fuser.storage import load
 
     with terminal.progress() as step:

@@ -117,8 +117,9 @@ def _draw(file: Path, form: str, site: str | None) -> str:
 
 def _model(file: Path) -> dict[str, Any]:
     """What the model consists of, and what could be fused in it."""
-    from fuser.api import Options, run
+    from fuser.options import Options
     from fuser.report.facts import summary
+    from fuser.steps import run
     from fuser.storage import load
 
     stored = load(file)
@@ -129,7 +130,8 @@ def _model(file: Path) -> dict[str, Any]:
 
 def _report(file: Path) -> Mapping[str, Any]:
     """The report on what would be fused in a model; nothing is written and nothing is run."""
-    from fuser.api import Options, run, studied
+    from fuser.options import Options
+    from fuser.steps import run, studied
     from fuser.storage import load
 
     stored, asked = load(file), Options(parity=False)

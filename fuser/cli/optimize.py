@@ -102,7 +102,8 @@ def command(
     place, is_bundle = ascend.destination(output, bundle, target=target)
     if fused_as == "node" and not is_bundle:
         raise click.UsageError("--fused-as node needs a bundle, where its plugin goes; say --bundle DIR")
-    from fuser.api import Options, form_of, optimize
+    from fuser.optimize import optimize
+    from fuser.options import Options, form_of
 
     atc = None
     if target == "atc":
@@ -131,7 +132,7 @@ def command(
 
 def _status(report: Report, output: Path, *, required: bool) -> int:
     """The exit status, and the sentence for it on stderr."""
-    from fuser.api import refused
+    from fuser.steps import refused
 
     if refused(report):
         terminal.complain(

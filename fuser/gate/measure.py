@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuser.api import Options, check, run
 from fuser.gate.latency import Latency, time_pair
 from fuser.gate.weights import digests
+from fuser.options import Options
 from fuser.report.facts import name_of, nodes_of
+from fuser.steps import check, run
 from fuser.storage import StoredModel, load, save
 from fuser.targets.atc import lint, to_atc_form
 

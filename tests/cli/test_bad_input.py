@@ -187,7 +187,7 @@ def test_what_can_not_be_written_is_refused_before_the_work(
     def work(*_: object, **__: object) -> None:
         raise AssertionError("worked before it looked where to write")
 
-    monkeypatch.setattr("fuser.api.run", work)
+    monkeypatch.setattr("fuser.optimize.run", work)
     for options in (
         ["-o", "no/out.onnx"],
         ["-o", "out.onnx", "--report", "no/report.json"],
@@ -325,7 +325,7 @@ def test_an_unexpected_error_keeps_its_traceback(workplace: Path, monkeypatch: p
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("fuser.api.run", broken)
+    monkeypatch.setattr("fuser.optimize.run", broken)
     done = onnx_fuser("optimize", "model.onnx", "-o", "out.onnx")
     assert done.status == 2
     assert "Traceback (most recent call last)" in done.err

@@ -19,11 +19,11 @@ from tests.cli.running import COMMAND, environment, onnx_fuser, process, saved
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 SLOW = """
 import sys, time
-import fuser.api
+import fuser.optimize
 def check(*arguments, **options):
     print("working", file=sys.stderr, flush=True)
     time.sleep(60)
-fuser.api.check = check
+fuser.optimize.check = check
 from fuser.cli import main
 main()
 """
