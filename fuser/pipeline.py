@@ -25,7 +25,7 @@ from fuser.passes.contradictions import check
 from fuser.report import Declined, Fusion, Rewrite, RuleCount
 
 if TYPE_CHECKING:
-    from fuser.engine.match import Mismatch
+    from fuser.engine.mismatch import Mismatch
     from fuser.engine.node import Node
     from fuser.language import RewriteRule
     from fuser.storage import StoredModel

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 import numpy as np
 from onnx import AttributeProto, TensorProto, helper
 
+from fuser.engine.bind import Match, plain
 from fuser.engine.constant import UNTYPED, Const
 from fuser.engine.legal import wrong_type
-from fuser.engine.match import Match, Mismatch, plain
+from fuser.engine.mismatch import Mismatch
 from fuser.engine.node import Node, Origin, renamed, str_name
 from fuser.engine.operators import Undecided
 from fuser.engine.program import NEUTRAL_INPUT, Input, Program, Slot, compile_program, run, sentence

@@ -7,10 +7,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fuser.engine.match import Match, Mismatch, match
+from fuser.engine.match import match
+from fuser.engine.mismatch import Mismatch
 from fuser.engine.plan import Declined, Plan, plan
 
 if TYPE_CHECKING:
+    from fuser.engine.bind import Match
     from fuser.engine.compiled import CompiledRule
     from fuser.engine.graph import Graph
     from fuser.engine.node import Node

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuser.engine.compiled import INTERNAL
-from fuser.engine.match import Mismatch
+from fuser.engine.mismatch import Mismatch
 from fuser.engine.node import str_name
 from fuser.engine.rewriter import Applied
 from fuser.passes.site import FARTHEST, Work, added

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from fuser.engine.match import Mismatch
+from fuser.engine.mismatch import Mismatch
 from fuser.engine.node import str_name
 from fuser.passes.site import FARTHEST
 

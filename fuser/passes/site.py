@@ -11,7 +11,7 @@ from fuser.engine.rewriter import Applied, Rewriter
 if TYPE_CHECKING:
     from fuser.engine.compiled import CompiledRule
     from fuser.engine.graph import Graph
-    from fuser.engine.match import Mismatch
+    from fuser.engine.mismatch import Mismatch
     from fuser.engine.node import Kind, Node
     from fuser.passes.rules import Rules
 

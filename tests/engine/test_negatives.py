@@ -8,10 +8,12 @@ from dataclasses import dataclass
 import pytest
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, defs, helper
 
+from fuser.engine.bind import Match
 from fuser.engine.compiled import CompiledRule, compile_rule
 from fuser.engine.context import Context
-from fuser.engine.match import Match, Mismatch, match
+from fuser.engine.match import match
 from fuser.engine.meaning import WITHOUT_EFFECT
+from fuser.engine.mismatch import Mismatch
 from fuser.engine.schema import COMMUTATIVE
 from fuser.language import RewriteRule, builtin_folder, load_rules
 from fuser.language.body import Ref

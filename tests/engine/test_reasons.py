@@ -9,7 +9,8 @@ import pytest
 import fuser
 from fuser.engine.compiled import compile_rule
 from fuser.engine.context import Context
-from fuser.engine.match import Mismatch, match
+from fuser.engine.match import match
+from fuser.engine.mismatch import Mismatch
 from fuser.language import load_rules
 from fuser.storage import from_proto
 from tests.engine.casefile import draw_weights, parse
