@@ -11,10 +11,11 @@ DEMO := build/demo
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.installed ## optimize a discriminator that PyTorch exported, and print the report
+demo: $(VENV)/.installed ## optimize a discriminator that PyTorch exported, and make the page that shows what became of it
 	@rm -rf $(DEMO) && mkdir -p $(DEMO)
 	$(BIN)/onnx-fuser optimize models/torch_discriminator.onnx -o $(DEMO)/fused.onnx --report $(DEMO)/report.json
-	$(BIN)/onnx-fuser inspect $(DEMO)/report.json
+	$(BIN)/onnx-fuser inspect $(DEMO)/report.json --format html -o $(DEMO)/report.html
+	@echo Open $(DEMO)/report.html in a browser
 
 test: $(VENV)/.dev ## the tests, with branch coverage
 	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered $(ARGS)
@@ -39,7 +40,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
-	$(PIP) --editable .
+	$(PIP) --editable '.[html]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python

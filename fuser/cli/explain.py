@@ -10,7 +10,7 @@ import click
 from fuser.cli import options, terminal
 
 
-@click.command("explain")
+@click.command("explain", short_help="Say why something was not fused.")
 @click.argument("model", type=options.PATH)
 @click.argument("node", required=False)
 @options.freeze_inputs

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SUFFIXES = {".json": "json", ".xml": "junit", ".sarif": "sarif", ".md": "markdown"}
 
 
-@click.command("gate")
+@click.command("gate", short_help="Judge models against limits and a baseline, in CI.")
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True)
 @click.option(
     "--config", "config_file", type=options.PATH, metavar="FILE",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FORMATS = ["text", "json", "markdown", "html", "mermaid", "model-explorer"]
 
 
-@click.command("inspect")
+@click.command("inspect", short_help="Read a report or a model, or compare two of them.")
 @click.argument("file", metavar="REPORT_OR_MODEL", type=options.PATH)
 @click.argument("other", metavar="[OTHER]", type=options.PATH, required=False)
 @click.option(

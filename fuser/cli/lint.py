@@ -10,7 +10,7 @@ import click
 from fuser.cli import ascend, options, terminal
 
 
-@click.command("lint")
+@click.command("lint", short_help="Say what ATC would refuse, and the fix.")
 @click.argument("model", type=options.PATH)
 @click.option(
     "--target", type=click.Choice(["atc"]), default="atc", show_default=True, expose_value=False,

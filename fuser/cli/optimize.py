@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fuser.report import Report
 
 
-@click.command("optimize")
+@click.command("optimize", short_help="Fuse a model, check the result, write it.")
 @click.argument("model", type=options.PATH)
 @click.option(
     "-o", "--output", metavar="OUT",

@@ -12,7 +12,7 @@ from fuser.cli import options, terminal
 STATUS = {"passed": 0, "failed": 1, "inconclusive": 2}
 
 
-@click.command("parity")
+@click.command("parity", short_help="Say whether two models compute the same.")
 @click.argument("a", type=options.PATH)
 @click.argument("b", type=options.PATH)
 @options.draws
