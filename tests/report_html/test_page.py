@@ -224,7 +224,7 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
     """One sentence."""
     monkeypatch.delitem(sys.modules, "fuser.report.html.page")
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(ConfigError, match="needs jinja2.*pip install jinja2 vl-convert"):
+    with pytest.raises(ConfigError, match=r"needs jinja2.*pip install jinja2 vl-convert"):
         render(real())
 
 
