@@ -18,5 +18,7 @@ def render(report: Mapping[str, Any]) -> str:
         from fuser.report.html.page import page
     except ModuleNotFoundError as error:
         problem = f"the HTML report needs {error.name}, which is not installed"
-        raise ConfigError(f"{problem}; pip install jinja2 vl-convert-python, or say --format markdown") from None
+        raise ConfigError(
+            f"{problem}; pip install jinja2 vl-convert-python, or say --format markdown"
+        ) from None
     return page(report)
