@@ -140,8 +140,9 @@ def _fusions(limits: Limits, measured: Measured) -> Iterator[Found]:
     model = measured.model
     if asked == "all":
         for node in measured.left:
+            why = next((f": {d.reason}" for d in measured.report.declined if d.node == node), "")
             yield Found(
-                "unfused", "refused", f"LeakyRelu {node!r} was not fused, and fusions asks for all",
+                "unfused", "refused", f"LeakyRelu {node!r} was not fused, and fusions asks for all{why}",
                 f"see why with `onnx-fuser explain {model} {node}`, and export it so that it can be; or "
                 f"accept it: {limits.where('accept')}", node,
             )  # fmt: skip
@@ -163,8 +164,10 @@ def _batch_normalizations(limits: Limits, measured: Measured) -> Iterator[Found]
     most, left = limits.batch_normalizations, measured.report.model.batch_normalizations[1]
     if most is not None and left > most:
         hint = "".join(sorted({f"; {d.hint} would help" for d in measured.report.declined if d.hint})[:1])
-        why = next((d for d in measured.report.declined if d.op == "BatchNormalization"), None)
-        reason = f": {why.node!r} {why.reason}" if why else ""
+        declined = measured.report.declined
+        own = [d for d in declined if d.op == "BatchNormalization"]
+        why = next(iter(own or [d for d in declined if "batchnorm" in d.rule]), None)
+        reason = f": {why.op} {why.node!r}: {why.reason}" if why else ""
         yield Found(
             "batch-normalizations", "refused",
             f"{counted(left, 'BatchNormalization')} left, {left - most} more than the {most} allowed{reason}",

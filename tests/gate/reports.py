@@ -21,9 +21,13 @@ def fusion(output: str = "y", graph: str = "") -> Fusion:
 
 
 def declined(
-    node: str = "BN_1", reason: str = "has 5 outputs, which is training", hint: str = ""
+    node: str = "BN_1",
+    reason: str = "has 5 outputs, which is training",
+    hint: str = "",
+    op: str = "BatchNormalization",
+    rule: str = "Affine:batchnorm",
 ) -> Declined:
-    return Declined("Affine:batchnorm", "bn", node, "BatchNormalization", "", reason, 1, hint)
+    return Declined(rule, "bn", node, op, "", reason, 1, hint)
 
 
 def output(name: str = "y", needs: float | None = 1e-6, verdict: Any = "passed") -> OutputDifference:

@@ -47,6 +47,11 @@ CASES: list[tuple[str, Limits, Measured, str, str, str]] = [
         "unfused", "LeakyRelu 'Act_2' was not fused", "`onnx-fuser explain exports/net.onnx Act_2`",
     ),
     (
+        "all fusions, one left for a reason", Limits(fusions="all"),
+        measured(left=("Act_2",), declines=(declined(node="Act_1"), declined(node="Act_2", reason="reads 'x'"))),
+        "unfused", "'Act_2' was not fused, and fusions asks for all: reads 'x'", "accept in onnx-fuser.toml",
+    ),
+    (
         "all fusions of none", Limits(fusions="all"), measured(fusions=()),
         "fusions", "nothing was fused", "set 0 for it: fusions in onnx-fuser.toml",
     ),
@@ -57,7 +62,15 @@ CASES: list[tuple[str, Limits, Measured, str, str, str]] = [
     (
         "BatchNormalization left, with a hint", Limits(batch_normalizations=0),
         measured(batch_normalizations=(1, 1), declines=(declined(hint="--freeze-inputs"),)),
-        "batch-normalizations", "'BN_1' has 5 outputs", "--freeze-inputs would help",
+        "batch-normalizations", "BatchNormalization 'BN_1': has 5 outputs", "--freeze-inputs would help",
+    ),
+    (
+        "BatchNormalization left, for what stands before it", Limits(batch_normalizations=0),
+        measured(
+            batch_normalizations=(1, 1),
+            declines=(declined(op="Conv", node="C", rule="ConvLeakyRelu"), declined(op="Conv", node="D")),
+        ),
+        "batch-normalizations", "1 more than the 0 allowed: Conv 'D': has 5 outputs", "`onnx-fuser explain",
     ),
     (
         "a reason", Limits(refuse_reasons=("*training*",)),

@@ -50,7 +50,7 @@ def test_the_gate_leaves_no_file_behind(repo: Repository) -> None:
         pytest.param(
             export(repository.in_training_mode),
             [
-                "batch-normalizations: 1 BatchNormalization left, 1 more than the 0 allowed: 'BN_1'",
+                "batch-normalizations: 1 BatchNormalization left, 1 more than the 0 allowed: BatchNormalization 'BN_1':",
                 "reason: Affine:batchnorm [bn] BatchNormalization 'BN_1':",
                 "(not accepted: '*training*')",
                 "fusion-lost: ConvLeakyRelu at 'act1' (Conv + BatchNormalization + LeakyRelu) is no longer",
