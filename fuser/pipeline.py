@@ -215,11 +215,12 @@ def _counts(works: Iterable[Work], rules: Rules) -> tuple[RuleCount, ...]:
 
 
 def _story(works: Iterable[Work], about: str) -> tuple[Declined, ...]:
-    """Every rule that was tried at a node and did not apply, nearest first."""
+    """Every rule that was tried at a node and did not apply, and every reason that is about it, nearest first."""
     found: dict[tuple[str, str, str], Declined] = {}
     for work in works:
-        for m in work.everything or ():
-            names = {n for n in (_shown(m), m.root) if n is not None}
+        tried = [(m, m.root) for m in work.everything or ()]
+        for m, subject in (*tried, *work.declined):
+            names = {n for n in (_shown(m), m.root, subject, *subject.origin.nodes) if n is not None}
             if any(about == n.name or about in n.outputs for n in names):
                 entry = declined_of(m)
                 found.setdefault((entry.rule, entry.node, entry.reason), entry)

@@ -41,6 +41,5 @@ def command(model: Path, node: str | None, freeze_inputs: bool, patterns: tuple[
         terminal.show(*left_alone(report, verbose=True), *never_applied(report))
     else:
         reasons = [asdict(d) for d in tried]
-        reasons += [d for d in report["declined"] if d["node"] == node and d not in reasons]
-        terminal.show(*story(report, str(node), sorted(reasons, key=lambda d: -d["reached"])))
+        terminal.show(*story(report, str(node), reasons))
     return 0

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fuser.engine.node import Node, str_name
-from fuser.engine.weightside import FREEZE
+from fuser.engine.weightside import OVERRIDABLE
 
 if TYPE_CHECKING:
     from fuser.engine.graph import Graph
+
+FREEZE = "--freeze-inputs"
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Mismatch:
     @property
     def hint(self) -> str:
         """The option that is the way out, where there is one."""
-        return FREEZE if FREEZE in self.reason else ""
+        return FREEZE if OVERRIDABLE in self.reason else ""
 
     @property
     def reason(self) -> str:

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from fuser.engine.graph import Graph
     from fuser.engine.node import Node
 
-FREEZE = "--freeze-inputs"
+OVERRIDABLE = "is an initializer that is also a graph input, which a caller may override"
+ROOT = ", and "
+"""What joins the node that computes a value and the reason, further up, that it is no constant."""
 DEEPEST = 200
 """Constants are computed through at most so many nodes in a row."""
 
@@ -54,10 +56,7 @@ def find_constant(graph: Graph, value: str) -> Const | str:
             return graph.made_constants[value]
     else:
         if graph.context.overridable(graph, value):
-            return (
-                "is an initializer that is also a graph input, which a caller may override; "
-                f"where nobody does, say {FREEZE}"
-            )
+            return OVERRIDABLE
         return from_tensor(graph, tensor, value)
     if value in graph.sparse:
         return "is a sparse initializer"
@@ -72,6 +71,13 @@ def find_constant(graph: Graph, value: str) -> Const | str:
 def computed_by(node: Node) -> str:
     """The reason that a value is no constant because a node computes it."""
     return f"is computed by {node.op_type} {str_name(node)!r}"
+
+
+def _because(graph: Graph, node: Node, value: str) -> str:
+    """The reason that a value is no constant because an input of its node is none: the node, and where that begins."""
+    why = graph.why_not_constant(value)
+    _, found, root = why.partition(ROOT)
+    return f"{computed_by(node)}{ROOT}{root if found else f'{value!r} {why}'}"
 
 
 def is_foldable(node: Node) -> bool:
@@ -95,12 +101,12 @@ def fold_node(graph: Graph, node: Node, value: str) -> Const | str:
             if node.op_type == "CastLike" and k == 1:
                 kind = graph.dtype(v)
                 if not kind:
-                    return f"{computed_by(node)}, and the type of {v!r} is not known"
+                    return f"{computed_by(node)}{ROOT}the type of {v!r} is not known"
                 inputs.append(Const(np.zeros(0), kind))
                 continue
             found = graph.constant(v) if v else None
             if found is None and v:
-                return computed_by(node)
+                return _because(graph, node, v)
             inputs.append(found)
         attributes = {n: python_value(a) for n, a in node.attributes.items()}
         if any(a.ref_attr_name for a in node.attributes.values()):
@@ -108,7 +114,7 @@ def fold_node(graph: Graph, node: Node, value: str) -> Const | str:
         compute = _dequantized if node.kind == DEQUANTIZE else partial(evaluate, node.op_type)
         return compute(inputs, attributes)
     except Undecided as e:
-        return f"{computed_by(node)}, and {e}"
+        return f"{computed_by(node)}{ROOT}{e}"
     finally:
         graph.context.depth = depth
 
@@ -155,7 +161,7 @@ def shape_of(graph: Graph, node: Node) -> Const | str:
     """What a Shape node gives; dims that are not known are NaN."""
     shape = graph.shape(node.inputs[0])
     if shape is None:
-        return f"{computed_by(node)}, and the shape of {node.inputs[0]!r} is not known"
+        return f"{computed_by(node)}{ROOT}the shape of {node.inputs[0]!r} is not known"
     given = {n: a.i for n, a in node.attributes.items()}
     part = shape[given.get("start", 0) : given.get("end", len(shape))]
     return Const(dims_array(part), TensorProto.INT64)

@@ -79,7 +79,8 @@ class Declined:
 
     def __str__(self) -> str:
         """As people read it."""
-        return f"[{self.label}] {self.op} {self.node!r}: {self.reason}"
+        hint = f"; {self.hint} would help" if self.hint else ""
+        return f"[{self.label}] {self.op} {self.node!r}: {self.reason}{hint}"
 
 
 @dataclass(frozen=True)

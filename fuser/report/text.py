@@ -86,8 +86,12 @@ def left_alone(report: Json, *, verbose: bool = False) -> Iterator[RenderableTyp
         )
         if rest := sum(n for _, n in groups[SHOWN:]):
             yield Sentences(f"… and {rest} more: --verbose, --report FILE or onnx-fuser explain has them")
-    hints = Counter(d["hint"] for d in found if d["hint"])
-    for hint, count in hints.most_common():
+    yield from hints(found)
+
+
+def hints(found: Sequence[Json]) -> Iterator[RenderableType]:
+    """The options that are the way out, with how many of the reasons each would remove."""
+    for hint, count in Counter(d["hint"] for d in found if d["hint"]).most_common():
         yield Text(f"Hint: {clean(hint)} would help {count} of them", DOUBTFUL)
 
 
@@ -207,6 +211,7 @@ def story(report: Json, node: str, tried: Sequence[Json]) -> Iterator[Renderable
     if tried:
         yield heading(f"Rules that did not apply at {node!r}, nearest first")
         yield Sentences(*(f"{d['rule']}: {reason(d)}" for d in tried))
+        yield from hints(tried)
     if not (done or fused or tried):
         yield line(f"No rule was tried at {node!r}: no pattern has an operator of its kind where it stands.")
 

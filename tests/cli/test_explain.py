@@ -42,7 +42,7 @@ def test_a_node_that_was_fused_has_its_story(tmp_path: Path) -> None:
     said = " ".join(onnx_fuser("explain", path, "BN_0").out.split())
     assert "'BN_0' is part of ConvLeakyRelu at 'y'" in said
     assert "made of Conv + BatchNormalization + LeakyRelu: Conv_0, BN_0, LeakyRelu_0" in said
-    assert "Affine:batchnorm" in said.partition("Rules that applied at 'BN_0', in order")[2]
+    assert "Fold:conv_batchnorm" in said.partition("Rules that applied at 'BN_0', in order")[2]
 
 
 @pytest.mark.parametrize("name", ["BN_0", "bn0"])

@@ -178,6 +178,19 @@ def test_explain_of_a_node_tells_every_rule_that_was_tried() -> None:
     assert [d.reached for d in by_name] == sorted((d.reached for d in by_name), reverse=True)
 
 
+def test_explain_of_a_node_tells_what_keeps_it_though_no_rule_was_tried() -> None:
+    """An affine operator that others' readers keep where it is, and what stands too far from any anchor."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        main (float[1,3,8,8] x) => (float[1,3,8,8] y, float[1,3,8,8] n) <float[3,3,1,1] w = {1,0,0,0,1,0,0,0,1},
+        float[3] s = {1,2,3}, float[3] b = {1,2,3}, float[3] m = {1,2,3}, float[3] v = {1,2,3}>
+        { [relu] r = Relu (x) [bn] n = BatchNormalization (r, s, b, m, v) [conv] c = Conv (n, w) [act] y = LeakyRelu (c) }"""
+    )
+    reason = "its output 'n' is an output of the graph; the pattern needs it inside"
+    assert reason in {d.reason for d in fuser.explain(model, "bn")}
+    assert reason in {d.reason for d in fuser.explain(model, "n")}
+
+
 def test_explain_refuses_an_unknown_node() -> None:
     """With the nearest name."""
     with pytest.raises(fuser.ConfigError, match="the model has no node 'BN_O'; the nearest is 'BN_0'"):

@@ -80,7 +80,19 @@ END_TO_END = [
         "a weight that is computed",
         "[neg] v = Neg (u) " + CONV.replace("w)", "v)") + NORM + ACT,
         {"more": "float[4,3,3,3] u"},
-        ["[conv] Conv 'conv': W 'v' is not constant: it is computed by Neg 'neg'"],
+        ["[conv] Conv 'conv': W 'v' is not constant: it is computed by Neg 'neg', and 'u' is a graph input"],
+    ),
+    (
+        "a weight that begins far up with an initializer that callers may override",
+        "[id] i = Identity (init_w) [neg] u = Neg (i) [turn] v = Transpose <perm = [0,1,3,2]> (u) "
+        + CONV.replace("w)", "v)")
+        + NORM
+        + ACT,
+        {"more": "float[4,3,3,3] init_w"},
+        [
+            "[conv] Conv 'conv': W 'v' is not constant: it is computed by Transpose 'turn', and 'init_w' is an initializer that "
+            "is also a graph input, which a caller may override; --freeze-inputs would help"
+        ],
     ),
     (
         "a bias that is an input",
@@ -94,7 +106,7 @@ END_TO_END = [
         {"more": "float[4,3,3,3] init_w"},
         [
             "[conv] Conv 'conv': W 'init_w' is not constant: it is an initializer that is also a graph input, which a caller "
-            "may override; where nobody does, say --freeze-inputs"
+            "may override; --freeze-inputs would help"
         ],
     ),
     (
