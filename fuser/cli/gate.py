@@ -90,7 +90,7 @@ def _show(outcome: Outcome, form: str) -> None:
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if form == "github" and summary:
         with Path(summary).open("a", encoding="utf-8") as file:  # the file is the job's; others append too
-            file.write(_text(outcome, "markdown"))
+            file.write(_text(outcome, "summary"))
 
 
 def _text(outcome: Outcome, form: str) -> str:
@@ -101,7 +101,8 @@ def _text(outcome: Outcome, form: str) -> str:
         "junit": junit.render,
         "sarif": sarif.render,
         "github": github.commands,
-        "markdown": github.summary,
+        "markdown": github.comment,
+        "summary": github.summary,
     }
     return renderers[form](outcome)
 

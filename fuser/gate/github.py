@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 COMMANDS = {"refused": "error", "unjudged": "error", "note": "notice"}
 MARKS = {"passed": "✅", "refused": "❌", "unjudged": "⚠️"}
-PART = 300_000
-"""Bytes of each of the three parts of the summary."""
+SUMMARY, COMMENT = 1_000_000, 64_000
+"""Bytes below what GitHub takes as a job's summary, and as a comment on a pull request."""
 
 
 def commands(outcome: Outcome) -> str:
@@ -31,21 +31,26 @@ def commands(outcome: Outcome) -> str:
     return "\n".join([*lines, total(outcome)])
 
 
-def summary(outcome: Outcome) -> str:
-    """Markdown: a row for each model, and what is to be done, below the MiB that GitHub takes."""
+def comment(outcome: Outcome) -> str:
+    """The summary, short enough for a comment."""
+    return summary(outcome, COMMENT)
+
+
+def summary(outcome: Outcome, limit: int = SUMMARY) -> str:
+    """Markdown: a row for each model, and what is to be done, in three parts, below ``limit`` bytes."""
+    part = limit // 3 - 200
     rows = [(f"{MARKS[v.word]} {v.word}", code(v.model), facts(v) or "–") for v in outcome.verdicts]
     lines = [f"## onnx-fuser gate: {total(outcome)}", ""]
-    lines += [*_fitting(table(("verdict", "model", ""), rows)), ""]
-    lines += _fitting(line for v in outcome.verdicts if v.word != "passed" for line in _list(v))
+    lines += [*_fitting(table(("verdict", "model", ""), rows), part), ""]
+    lines += _fitting((line for v in outcome.verdicts if v.word != "passed" for line in _list(v)), part)
     notes = [line for v in outcome.verdicts for line in _notes(v)]
     if notes:
-        lines += folded("Notes and accepted findings", _fitting(notes))
+        lines += folded("Notes and accepted findings", _fitting(notes, part))
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _fitting(lines: Iterable[str]) -> Iterator[str]:
-    """The lines that fit into one part of the summary."""
-    left = PART
+def _fitting(lines: Iterable[str], left: int) -> Iterator[str]:
+    """The lines that fit into so many bytes."""
     for line in lines:
         left -= len(line.encode()) + 1
         if left < 0:
