@@ -84,7 +84,7 @@ def check_parity(
             plan = Plan(specs, draws, seed, shapes or {}, {} if freeze_inputs else overridable(source_a))
             feed = partial(drawn, plan) if feeds is None else partial(supplied, feeds)
             trial = try_models(worker, source_a, source_b, feed, allowed)
-            if not sites:
+            if not sites and not trial.weak:
                 return _as_parity(trial)
             cutters = Cutter.of(source_a), Cutter.of(source_b)
             alone = Alone(worker, *cutters, Types(cutters[0]), folder, allowed, draws, seed)
@@ -105,17 +105,17 @@ def _check_options(draws: int, tolerance: float | None, timeout: float, memory: 
 
 
 def _conclude(alone: Alone, trial: Trial, sites: Sequence[Site]) -> Parity:
-    found = _as_parity(trial)
-    if not trial.ran:
-        return _site_by_site(alone, found, sites)
-    watched = watch(alone.worker, alone.a.source, sites, trial, alone.folder)
+    whole = _as_parity(trial)
+    watched = watch(alone.worker, alone.a.source, sites, trial, alone.folder) if trial.ran else Watched()
     if trial.verdict == "failed":
-        return _blame(alone, found, watched, sites)
-    return _within(alone, found, watched, sites)
+        return _blame(alone, whole, watched, sites)
+    if trial.verdict == "passed" or (trial.ran and not trial.outputs):  # A ran, and B into a limit
+        return _within(alone, whole, watched, sites)
+    return _site_by_site(alone, whole, watched, sites)
 
 
 def _within(alone: Alone, whole: Parity, watched: Watched, sites: Sequence[Site]) -> Parity:
-    """The outputs agree, or say nothing. Deep models forget: an error in the middle need not reach an output.
+    """The outputs agree. Deep models forget: an error in the middle need not reach an output.
 
     So every site is checked alone as well, on one draw, and one that differs is a failure.
     """
@@ -147,9 +147,9 @@ def _as_parity(trial: Trial) -> Parity:
     return Parity(trial.verdict, trial.reason, trial.judge, trial.draws, trial.outputs)
 
 
-def _site_by_site(alone: Alone, whole: Parity, sites: Sequence[Site]) -> Parity:
-    """The whole model can't run; that its parts agree is evidence only when nothing else changed."""
-    checked = alone.check(sites, {})
+def _site_by_site(alone: Alone, whole: Parity, watched: Watched, sites: Sequence[Site]) -> Parity:
+    """The whole model can't run or says nothing; that its parts agree is evidence only when nothing else changed."""
+    checked = alone.check(sites, watched.seen)
     known = tuple(difference for difference, _ in checked)
     failed = tuple(site.site for site in known if site.verdict == "failed")
     judge = "; ".join(sorted({name for _, name in checked if name})) or whole.judge
@@ -163,9 +163,11 @@ def _site_by_site(alone: Alone, whole: Parity, sites: Sequence[Site]) -> Parity:
         return replace(whole, reason=reason, sites=known)
     change = outside_change(alone.a, alone.b, sites)
     if change:
-        reason = f"{whole.reason}; every site agrees alone, but {change}, which nothing judged"
+        but = "every site agrees alone, but " if sites else ""
+        reason = f"{whole.reason}; {but}{change}, which nothing judged"
         return replace(whole, reason=reason, sites=known)
-    reason = f"site by site: all {len(sites)} agree alone, and all else is the same ({whole.reason})"
+    same = f"site by site: all {len(sites)} agree alone, and all else is the same"
+    reason = f"{same if sites else 'the models are the same node for node'} ({whole.reason})"
     return replace(whole, verdict="passed", reason=reason, judge=judge, sites=known)
 
 

@@ -63,7 +63,7 @@ def conclude(outputs: Sequence[OutputDifference], draws: int, unstable: set[str]
     unjudged = [output for output in outputs if output.verdict == "inconclusive"]
     if not passed:
         reasons = "; ".join(f"{output.name!r}: {output.reason}" for output in unjudged) or "A gives none"
-        return "inconclusive", f"no output could be compared over {over}: {reasons}"
+        return "inconclusive", f"no output could be judged over {over}: {reasons}"
     # An output that A itself does not repeat is one that nobody judged, whatever the others say.
     random = [output for output in unjudged if output.name in unstable]
     if random:
@@ -77,7 +77,7 @@ def conclude(outputs: Sequence[OutputDifference], draws: int, unstable: set[str]
         if any(text in output.reason for text in SAID)
     )
     if unjudged:
-        reason += "; not compared: " + "; ".join(f"{output.name!r}, {output.reason}" for output in unjudged)
+        reason += "; not judged: " + "; ".join(f"{output.name!r}, {output.reason}" for output in unjudged)
     return "passed", reason
 
 

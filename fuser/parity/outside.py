@@ -19,20 +19,24 @@ if TYPE_CHECKING:
 
 def outside_change(a: Cutter, b: Cutter, sites: Sequence[Site]) -> str:
     """The first difference outside the sites, as a sentence's end; "" when there is none."""
+    before, after = ({o.domain or "ONNX": o.version for o in c.source.proto.opset_import} for c in (a, b))
+    for domain in before:
+        if after.get(domain) != before[domain]:
+            return f"the opset of {domain} is {before[domain]} in A and {after.get(domain, 'none')} in B"
     for path, scope in a.scopes.items():
         other = b.scopes.get(path)
         if other is None:
             return f"B lacks {path or 'the main graph'}"
         here = [site for site in sites if site.graph == path]
-        before, after = _summary(a, scope, here), _summary(b, other, here)
-        if before != after:
-            name = next(iter((before - after) or (after - before)))[-1]
-            return f"the node that gives {name!r} in {path or 'the main graph'} is not the same in both"
+        one, two = _summary(a, scope, here), _summary(b, other, here)
+        if one != two:
+            name = next(iter((one - two) or (two - one)))[-1]
+            return f"what gives {name!r} in {path or 'the main graph'} is not the same in both"
     return ""
 
 
 def _summary(cutter: Cutter, scope: Scope, sites: Sequence[Site]) -> Counter[tuple[str, ...]]:
-    """The nodes that some output needs and no site covers; constants by their content."""
+    """The nodes that some output needs and no site covers, the outputs and the inputs; constants by their content."""
     inside = {index for site in sites for index in _own(region(scope, site.output, site.inputs).nodes, scope)}
     constant = _constants(scope)
     found: Counter[tuple[str, ...]] = Counter()
@@ -42,6 +46,10 @@ def _summary(cutter: Cutter, scope: Scope, sites: Sequence[Site]) -> Counter[tup
             inputs = [_content(cutter, scope, name, constant) for name in node.input]
             key = (node.domain, node.op_type, *inputs, *_attributes(node), *node.output)
             found[key] += 1
+    for index, name in enumerate(scope.outputs):
+        found["output", str(index), _content(cutter, scope, name, constant), name] += 1
+    for index, name in enumerate(scope.inputs):
+        found["input", str(index), name] += 1
     return found
 
 

@@ -157,9 +157,9 @@ class Alone:
             trials.append(trial)
             if trial.ran:
                 share = (trial.negatives or {}).get(cut.site.output)
-                difference = SiteDifference(
-                    cut.site, trial.verdict, trial.outputs, share, trial.reason, alone=True
-                )
+                # A site does not saturate: where its output hardly moves, its weights hardly count.
+                verdict = "passed" if trial.weak else trial.verdict
+                difference = SiteDifference(cut.site, verdict, trial.outputs, share, trial.reason, alone=True)
                 return Found(difference, trial.judge)
         return Found(SiteDifference(cut.site, "inconclusive", (), None, trials[0].reason), trials[0].judge)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fuser.parity.conditioning import conditioned
+from fuser.parity.evidence import weighed
 from fuser.parity.judge import Judge
 from fuser.parity.outputs import compare_runs, conclude, negatives
 from fuser.parity.reference import misjudged
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Trial:
     """``ran``: A ran, so there is an answer. ``feeds`` are what it ran on; ``negatives`` the share per output
-    of A."""
+    of A. ``weak``: all that could be compared agrees, but could hardly differ."""
 
     verdict: Verdict
     reason: str
@@ -36,6 +37,7 @@ class Trial:
     feeds: tuple[Mapping[str, Array], ...] = ()
     negatives: Mapping[str, float] | None = None
     engine: Engine = "onnxruntime"
+    weak: bool = False
 
 
 def try_models(
@@ -112,11 +114,14 @@ def _try_engine(judge: Judge, a: Source, b: Source, feed: Callable[[Run], list[R
     outputs = conditioned(judge, a, runs, compare_runs(runs, results, skipped, judge.tolerance))
     if not judge.tolerance.fixed:
         outputs = without_rounding(judge, a, b, runs, outputs)
+    agreed = any(output.verdict == "passed" for output in outputs)
+    outputs = weighed(outputs, runs, judge.tolerance)
     failed = any(output.verdict == "failed" for output in outputs)
     unstable = _unstable(judge, a, runs) if failed or has_random(a.proto) else {}
     outputs = tuple(_excused(output, unstable) for output in outputs)
     verdict, reason = conclude(outputs, len(draws), set(unstable))
-    return replace(done, verdict=verdict, reason=reason, outputs=outputs)
+    weak = agreed and verdict == "inconclusive" and not unstable
+    return replace(done, verdict=verdict, reason=reason, outputs=outputs, weak=weak)
 
 
 def _unstable(judge: Judge, a: Source, runs: Sequence[Ran]) -> dict[str, str]:

@@ -21,6 +21,7 @@ g (float[4,64] x) => (float[4,1] y) <float[64,1] w, float[1] b>
 
 
 PAIRS = np.repeat(np.random.default_rng(1).standard_normal((4, 32)).astype(np.float32), 2, axis=1)
+PAIRS[0, 0] += 0.01  # one output is another one
 
 
 def steep(bias: float, slope: float = 0.2) -> ModelProto:
