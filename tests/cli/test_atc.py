@@ -267,6 +267,14 @@ def test_what_atc_would_refuse_is_not_written(name: str) -> None:
     assert report()["model"]["output"] == ""
 
 
+def test_a_type_is_refused_in_node_form_too() -> None:
+    """The operators in the definition would not take it at the opset that ATC knows."""
+    saved(conv_bn_leaky(opset=22, ir=11, dtype=TensorProto.BFLOAT16, check=False), Path("m.onnx"))
+    done = onnx_fuser("optimize", "m.onnx", "--target", "atc", "--fused-as", "node", "--bundle", "o")
+    assert done.status == 1
+    assert "ConvLeakyRelu takes other element types at opset 18" in " ".join(done.out.split())
+
+
 def test_what_atc_would_refuse_is_written_with_force() -> None:
     """With its findings, and status 0, since that was asked for."""
     saved(parser.parse_model(LOOP), Path("m.onnx"))

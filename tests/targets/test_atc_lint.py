@@ -406,3 +406,12 @@ def test_finding_as_json() -> None:
     }
     assert refuses((finding,))
     assert not refuses(())
+
+
+def test_an_operator_that_only_later_releases_have_says_which() -> None:
+    """It is not true that no CANN has it."""
+    model = one("[n] y = Mish (x)", opset=18)
+    [finding] = [f for f in lint(model, cann="8.0") if f.rule == "unregistered"]
+    assert (finding.code, finding.node) == ("E19010", "n")
+    assert finding.message == "ai.onnx::18::Mish is not registered: this CANN has it at no opset"
+    assert finding.fix == "the newest CANN has it, at opset 18: use that, or replace the operator"

@@ -41,7 +41,7 @@ def single(
 CONVERTED = [
     *(("up", single(op, 17, {"axes": [1], "keepdims": 0}, []), 18) for op in REDUCE if op != "ReduceSum"),
     *(("down", single(op, 18, {"keepdims": 0}, AXIS), 17) for op in REDUCE if op != "ReduceSum"),
-    *(("down", single(op, 18, {}, AXIS), 11) for op in REDUCE),
+    *(("down", single(op, 18, {"noop_with_empty_axes": 0}, AXIS), 11) for op in REDUCE),
     ("up", single("ReduceSum", 11, {"axes": [1]}, []), 13),
     ("up", single("Unsqueeze", 11, {"axes": [-1, 0]}, []), 18),
     ("down", single("Unsqueeze", 18, {}, AXIS), 11),
@@ -84,6 +84,14 @@ def test_every_conversion_is_tested() -> None:
     """No entry of the tables without a run."""
     tested = {(direction, model.graph.node[0].op_type) for direction, model, _ in CONVERTED}
     assert tested >= {("up", op) for op in UP} | {("down", op) for op in DOWN}
+
+
+def test_an_attribute_that_the_converter_leaves_behind_and_that_says_something_is_no_conversion() -> None:
+    """Without axes it is the identity, and without the attribute it would reduce all."""
+    model = single("ReduceMean", 18, {"noop_with_empty_axes": 1}, AXIS)
+    emitted, findings = to_atc_form(model, opset=11)
+    assert [f.rule for f in findings] == ["opset-conversion"]
+    assert emitted.opset_import[0].version == 18
 
 
 KEPT = [

@@ -21,7 +21,7 @@ from onnx import (
     version_converter,
 )
 
-from fuser.targets.atc.opset import Edits, keeps_meaning
+from fuser.targets.atc.opset import Edits, keeps_meaning, strangers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -64,6 +64,11 @@ def convert_node(
             result = version_converter.convert_version(alone, between)
         except RuntimeError:  # no adapter this far
             return None
+        for inner in result.graph.node:
+            left_behind = strangers(inner, between)
+            if left_behind is None:
+                return None
+            apply_edits(inner, left_behind)
         elements = {name: t.tensor_type.elem_type for name, t in types.items()}
         edits = [keeps_meaning(n, between, new, elements) for n in result.graph.node]
         if all(edit is not None for edit in edits):

@@ -127,6 +127,18 @@ def takes(node: NodeProto, opset: int, types: Mapping[str, int]) -> bool:
     )
 
 
+def strangers(node: NodeProto, opset: int) -> Edits | None:
+    """Edits that drop the attributes which the operator lacks at this opset; None where one says something.
+
+    onnx's version converter leaves those behind that came with a later version.
+    """
+    found = schema(node.op_type, opset)
+    extra = [] if found is None else [a for a in node.attribute if a.name not in found.attributes]
+    if any(_NEUTRAL.get((node.op_type, a.name)) != _plain(a) for a in extra):
+        return None
+    return {a.name: None for a in extra}
+
+
 def _knows(op_type: str, written: Mapping[str, object], opset: int) -> bool:
     for name, value in written.items():
         first, end = _VALUES.get((op_type, name, str(value)), (0, 1000))

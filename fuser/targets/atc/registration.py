@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from fuser.targets.atc.facts import REPLACEMENTS, UNVERSIONED, Release, registered_names, show_ranges
+from fuser.targets.atc.facts import (
+    REPLACEMENTS,
+    UNVERSIONED,
+    Release,
+    registered_names,
+    release,
+    show_ranges,
+)
 from fuser.targets.finding import Finding
 
 if TYPE_CHECKING:
@@ -137,8 +144,11 @@ def _unregistered(model: ModelProto, operators: dict[_Key, _Seen], chosen: Relea
             why = f"registered at {domain} {show_ranges(opsets)} only"
             yield _refused(chosen, (key, seen), why, "import that opset of the domain", "opset")
         else:
+            later = release("master").opsets(domain, op_type)
+            why = "this CANN has it at no opset" if later else "no CANN registers it"
+            fix = f"the newest CANN has it, at opset {show_ranges(later)}: use that, or replace the operator"
             yield _refused(
-                chosen, (key, seen), "no CANN registers it", _instead(domain, op_type), "unregistered"
+                chosen, (key, seen), why, fix if later else _instead(domain, op_type), "unregistered"
             )
     for version, lacking in elsewhere.items():
         yield from _wrong_opset(chosen, version, lacking, everywhere)

@@ -12,11 +12,12 @@ from fuser.targets.atc.values import element_types, has_values, replace_nodes
 from fuser.targets.finding import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from onnx import GraphProto, ModelProto, NodeProto, TypeProto
+    from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto
 
 _OLDEST, _DOCUMENTED, _NEWEST = 8, 11, 18
+FUSED = "fuser"
 
 
 @dataclass
@@ -41,18 +42,19 @@ def retarget(
     current = next((entry.version for entry in model.opset_import if entry.domain in {"", "ai.onnx"}), None)
     if current is None:
         return
+    fused = {function.name: function for function in model.functions if function.domain == FUSED}
     targets = [opset] if opset is not None else _targets(graphs, current, release(cann))
     if current in targets:
         return
     plans: list[_Plan] = []
     for target in targets:
-        plan = _plan(graphs, current, target, None)
+        plan = _plan(graphs, fused, current, target, None)
         if not plan.stuck:
             plans = [plan]
             break
         plans.append(plan)
     else:
-        plans = [_plan(graphs, current, target, types) for target in targets]
+        plans = [_plan(graphs, fused, current, target, types) for target in targets]
     best = min(plans, key=lambda plan: len(plan.stuck), default=None)  # the first of the least stuck
     if best is None:
         return
@@ -96,9 +98,16 @@ def _targets(graphs: Sequence[GraphProto], current: int, chosen: Release) -> lis
 
 
 def _plan(
-    graphs: Sequence[GraphProto], old: int, new: int, types: Callable[[], dict[str, TypeProto]] | None
+    graphs: Sequence[GraphProto],
+    fused: Mapping[str, FunctionProto],
+    old: int,
+    new: int,
+    types: Callable[[], dict[str, TypeProto]] | None,
 ) -> _Plan:
-    """Relabelling only, unless the values' types are given, with which the converter can help."""
+    """Relabelling only, unless the values' types are given, with which the converter can help.
+
+    ``fused`` are definitions of operators that stay one node: what is in them has to take the types, too.
+    """
     plan = _Plan(new)
     elements = element_types(graphs)
     constants = {
@@ -106,7 +115,12 @@ def _plan(
     }
     for g, graph in enumerate(graphs):
         for i, node in enumerate(graph.node):
-            if node.domain or node.op_type in plan.stuck:
+            if node.op_type in plan.stuck:
+                continue
+            if node.domain == FUSED and node.op_type in fused and not _fits(node, fused, new, elements):
+                name = node.name or next(iter(node.output), "")
+                plan.stuck[node.op_type] = name, f"takes other element types at opset {new}"
+            if node.domain:
                 continue
             edits = keeps_meaning(node, old, new, elements)
             if edits is not None:
@@ -124,6 +138,15 @@ def _plan(
             else:
                 plan.converted.setdefault(g, {})[i] = converted
     return plan
+
+
+def _fits(
+    node: NodeProto, fused: Mapping[str, FunctionProto], opset: int, elements: Mapping[str, int]
+) -> bool:
+    """Whether the operators of a definition take the types that this call gives to its inputs."""
+    function = fused[node.op_type]
+    known = {p: elements.get(v, 0) for p, v in zip(function.input, node.input, strict=False)}
+    return all(takes(inner, opset, known) for inner in function.node)
 
 
 def _why(node: NodeProto, opset: int, elements: dict[str, int]) -> str:
