@@ -162,14 +162,11 @@ def _constants(graph: Graph, gone: set[str]) -> tuple[dict[str, str], dict[str, 
     for name, const in graph.made_constants.items():
         if not graph.readers_of(name) and name not in graph.outputs:
             continue
-        old = (
-            graph.initializers.get(const.source)
-            if const.source in gone and const.source not in taken
-            else None
-        )
+        source = const.source or ""
+        old = graph.initializers.get(source) if source in gone and source not in taken else None
         if old is not None and tuple(old.dims[:]) == const.shape and old.data_type == const.dtype:
-            taken.add(const.source)
-            names[name] = const.source
+            taken.add(source)
+            names[name] = source
             tensor = old
         elif (
             isinstance(graph.proto, FunctionProto)

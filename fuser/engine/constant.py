@@ -36,12 +36,13 @@ FLOAT32 = np.dtype("<f4")
 class Const:
     """A constant: float64 for every float type (rounded to ``dtype`` when written), else its own type.
 
-    ``source`` is the initializer that it came from by arithmetic on its elements (its name may be kept), or "".
+    ``source`` is the initializer that it came from by arithmetic on its elements (its name may be kept), "" where there is
+    none, and None for an input that is left out, or a multiple of one: it leaves its name to what is added to it.
     """
 
     __slots__ = ("_native", "_uniform", "data", "dtype", "shape", "source")
 
-    def __init__(self, data: NDArray[Any] | Deferred, dtype: int, source: str = "") -> None:
+    def __init__(self, data: NDArray[Any] | Deferred, dtype: int, source: str | None = "") -> None:
         self.data = data
         self.dtype = dtype
         self.shape: tuple[int, ...] = data.shape

@@ -96,8 +96,8 @@ def _given(const: Const | None) -> Const:
 
 
 def result_type(
-    op_type: str, inputs: Sequence[tuple[int, str] | None], attributes: Mapping[str, Any]
-) -> tuple[int, str]:
+    op_type: str, inputs: Sequence[tuple[int, str | None] | None], attributes: Mapping[str, Any]
+) -> tuple[int, str | None]:
     """The result's element type and where it comes from, given those of the inputs.
 
     The type is that of the first operand that has one.
@@ -119,6 +119,8 @@ def result_type(
         inputs = inputs[:1]
     operands = [i for i in inputs if i is not None]
     dtype = next((d for d, _ in operands if d != UNTYPED), UNTYPED)
+    if op_type in ("Mul", "Div") and any(source is None for _, source in operands):
+        return dtype, None
     return dtype, next((source for _, source in operands if source), "")
 
 

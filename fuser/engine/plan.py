@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from onnx import AttributeProto, TensorProto, helper
@@ -110,25 +110,25 @@ class _Planner:
         """The rule's arithmetic for what this match binds, and the constants among that."""
         constants: dict[str, Const] = {}
         rule, graph, values = self.rule, self.graph, self.match.values
-        key: list[Hashable] = [graph.opset()]
+        given: list[Input] = []
         for name in rule.arithmetic_inputs:
             value = values[name]
             const = graph.constant(value) if value else NEUTRAL_INPUT
             if const is not None and not const.is_partial:
                 constants[name] = const
-                key += (const.dtype, const.shape, const.is_deferred)
+                given.append(Input(const.dtype, const.shape, const.is_deferred, const.source is None))
             else:
-                key += (None, graph.shape(value) if name in rule.shapes_asked else None, False)
-        key += [_hashable(plain(self.match.variables.get(v))) for v in rule.arithmetic_variables]
-        found = rule.programs.get(tuple(key))
+                given.append(Input(None, graph.shape(value) if name in rule.shapes_asked else None))
+        variables = [plain(self.match.variables.get(v)) for v in rule.arithmetic_variables]
+        key = (graph.opset(), *given, *map(_hashable, variables))
+        found = rule.programs.get(key)
         if found is None:
-            pairs = zip(rule.arithmetic_inputs, key[1::3], key[2::3], strict=False)
-            inputs = {
-                n: Input(d is not None, cast("int", d or 0), cast("tuple[int, ...] | None", s))
-                for n, d, s in pairs
-            }
-            variables = {v: plain(self.match.variables.get(v)) for v in rule.arithmetic_variables}
-            found = rule.programs[tuple(key)] = compile_program(rule, inputs, variables, graph.opset())
+            found = rule.programs[key] = compile_program(
+                rule,
+                dict(zip(rule.arithmetic_inputs, given, strict=True)),
+                dict(zip(rule.arithmetic_variables, variables, strict=True)),
+                graph.opset(),
+            )
         return found, constants
 
     def _refuse(self, program: Program) -> NoReturn:

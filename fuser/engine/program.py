@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,13 +30,17 @@ Call = tuple[Callable[..., Any], tuple[str, ...], str]
 """A function of arrays, the names of what it takes, and that of what it gives."""
 
 
-@dataclass(frozen=True)
-class Input:
-    """What a program is compiled for: a rule's input as a constant or not, its shape (None unknown, -1 for a free dim)."""
+class Input(NamedTuple):
+    """What a program is compiled for: a rule's input, by its element type where it is a constant, else None.
 
-    constant: bool
-    dtype: int
+    A shape is None where it is not known, and -1 in it is a free dim. ``absent`` says that the model leaves the input out,
+    or that it is a multiple of one that was left out.
+    """
+
+    dtype: int | None
     shape: tuple[int, ...] | None
+    deferred: bool = False
+    absent: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ class Program:
     parts: tuple[Any, ...] = ()
     known: dict[str, Const] = field(default_factory=dict)
     instructions: list[tuple[Step, Mapping[str, Any]]] = field(default_factory=list)
-    types: dict[str, tuple[int, str]] = field(
+    types: dict[str, tuple[int, str | None]] = field(
         default_factory=dict
     )  # value -> element type, the input it comes from
     conditions: list[str] = field(default_factory=list)  # those that depend on values
@@ -95,8 +99,8 @@ def compile_program(
     """
     program = Program(rule.outputs)
     for name, given in inputs.items():
-        if given.constant:
-            program.types[name] = (given.dtype, name)
+        if given.dtype is not None:
+            program.types[name] = (given.dtype, None if given.absent else name)
     try:
         for step in rule.where:
             if not _take(step, program, inputs, variables):
@@ -232,7 +236,7 @@ class Calls:
     arrays: Mapping[str, Array]  # what is known beforehand
     known: Mapping[str, Const]
     results: tuple[
-        tuple[str, str, int, str], ...
+        tuple[str, str, int, str | None], ...
     ]  # name, that of its array, element type, the input it comes from
 
     def run(self, constants: Mapping[str, Const]) -> Mapping[str, Const]:
@@ -244,7 +248,9 @@ class Calls:
             arrays[output] = function(*[arrays[v] for v in inputs])
         out = {**self.known, **constants}
         for name, array, dtype, source in self.results:
-            out[name] = Const(np.asarray(arrays[array]), dtype, constants[source].source if source else "")
+            out[name] = Const(
+                np.asarray(arrays[array]), dtype, constants[source].source if source else source
+            )
         return out
 
 
@@ -288,7 +294,7 @@ def link(program: Program, constants: Mapping[str, Const], env: Mapping[str, Con
         {"": None, **{name: c.array() for name, c in program.known.items()}},  # type: ignore[dict-item]
         {name: c for name, c in program.known.items() if name in read},
         tuple(
-            (v, same.get(v, v), program.types[v][0], origins[v] if origins[v] in constants else "")
+            (v, same.get(v, v), program.types[v][0], origins[v] if origins[v] in {*constants, None} else "")
             for v in made
         ),
     )
@@ -310,7 +316,7 @@ def _evaluated(op: str, types: Sequence[int | None], attributes: Mapping[str, An
     ).array()
 
 
-NEUTRAL_INPUT = Const(np.zeros(()), UNTYPED)
+NEUTRAL_INPUT = Const(np.zeros(()), UNTYPED, None)
 """An optional input that the model leaves out: no bias is a bias of zero."""
 
 
