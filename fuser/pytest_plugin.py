@@ -48,7 +48,8 @@ def _fused(
 
     result = fuse(model, **options)
     name = str(model) if isinstance(model, (str, Path)) else "MODEL"
-    limits = Limits(fusions, batch_normalizations, file="the call of onnx_fuser")
+    named = {"accept": "fusions=N", "batch-normalizations": "batch_normalizations"}
+    limits = Limits(fusions, batch_normalizations, file="the call of onnx_fuser", origin=named)
     measured = Measured(name, result.report, unfused(result.stored.proto))
     verdict = judge(limits, measured, None, date.min, compared=False)
     wrong = [f for f in verdict.found if f.severity != "note"]

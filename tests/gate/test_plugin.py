@@ -47,6 +47,8 @@ def test_an_export_that_fuses_passes_and_the_result_is_at_hand(project: pytest.P
     ("call", "says"),
     [
         ('"bad.onnx"', "LeakyRelu 'LeakyRelu_1' was not fused, and fusions asks for all"),
+        ('"bad.onnx"', "or accept it: fusions=N in the call of onnx_fuser"),
+        ('"bad.onnx", batch_normalizations=0', "or raise batch_normalizations in the call of onnx_fuser"),
         ('"bad.onnx", fusions=2', "1 fused, 1 fewer than the 2 that fusions asks for"),
         (
             '"bad.onnx", fusions=1, batch_normalizations=0',
