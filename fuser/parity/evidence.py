@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fuser.parity.compare import SMALLEST_SCALE
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -89,6 +91,5 @@ def _moved(given: Sequence[Array]) -> float:
     )
     with np.errstate(invalid="ignore"):
         gaps = (np.abs(a - b) for a, b in wide)
-        return max((float(gap[np.isfinite(gap)].max(initial=0.0)) for gap in gaps), default=0.0) / (
-            scale or 1.0
-        )
+        largest = max((float(gap[np.isfinite(gap)].max(initial=0.0)) for gap in gaps), default=0.0)
+    return largest / max(scale, SMALLEST_SCALE)

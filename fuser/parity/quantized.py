@@ -100,7 +100,7 @@ def _pairs(source: Source, scope: Scope) -> Iterator[Pair]:
 def _parameters(source: Source, scope: Scope, node: NodeProto) -> tuple[Array, Array] | None:
     """Scale and zero point, where they are one constant number each of an integer type."""
     found = []
-    for name in node.input[1:3]:
+    for name in filter(None, node.input[1:3]):
         tensor = constant(scope, name)
         if tensor is None:
             return None

@@ -28,6 +28,7 @@ def leaky(slope: float, after: str, **more: str) -> ModelProto:
 
 SATURATED = "k = Constant <value_float = 1000.0> () s = Add (l, k) y = Sigmoid (s)"
 NEARLY = "k = Constant <value_float = 100000.0> () y = Add (l, k)"
+TINY = "k = Constant <value_float = 1e-13> () y = Mul (l, k)"
 DEAD = "k = Constant <value_float = -1000.0> () s = Add (l, k) y = Relu (s)"
 ARGMAX = "y = ArgMax <axis = 1> (l)"
 NAN = "n = Sub (l, l) y = Div (n, n)"
@@ -48,6 +49,7 @@ NONE = (
             "'y': it is the same over all draws, so it could hardly show an error",
         ),
         (NEARLY, "float[N, 4] y", None, "of its scale only over all draws"),
+        (TINY, "float[N, 4] y", None, "of its scale only over all draws"),
         (DEAD, "float[N, 4] y", None, "it is the same over all draws"),
         (ARGMAX, "int64[N, 1] y", None, "4 whole values in all, which agree too easily: ask for more draws"),
         (NAN, "float[N, 4] y", None, "every value is NaN or infinite"),
