@@ -32,6 +32,7 @@ class Body:
     named: str = "label"
     constants: tuple[str, ...] = ("initializer",)
     fixed_batch: bool = False
+    quantized: bool = False
     start: tuple[Shape, int] = ((), 0)
 
     def __post_init__(self) -> None:
@@ -61,28 +62,49 @@ class Body:
         self.dtype = self.dtype if dtype is None else dtype
         self.seen.append((value, shape, self.dtype))
 
-    def constant(self, values: ArrayLike, dtype: int | None = None) -> str:
-        """A constant of the line's type, kept in one of the ways that models keep them."""
+    def constant(self, values: ArrayLike, dtype: int | None = None, *, share: bool = False) -> str:
+        """A constant of the line's type, kept or computed in one of the ways that models do it.
+
+        It may be another's of its shape where any values do: ``share``, or more than one dim.
+        """
         kind = self.dtype if dtype is None else dtype
         array = np.asarray(values).astype(helper.tensor_dtype_to_np_dtype(kind))
-        share = next(
+        other = next(
             (n for n, t in self.weights.items() if t.data_type == kind and tuple(t.dims) == array.shape), ""
         )
-        if share and array.ndim > 1 and self.choices.once_in(8):  # fewer may have to be positive
-            return share
+        if other and (share or array.ndim > 1) and self.choices.once_in(8):
+            return other
         how = self.choices.pick(self.constants) if self.opset >= 9 else "initializer"
+        return self._computed(array, kind, how) or self._initializer(array)
+
+    def _computed(self, array: NDArray[Any], kind: int, how: str) -> str:
+        """The constant as nodes; "" where it can't be written so."""
+        floats = kind in (TensorProto.FLOAT, TensorProto.FLOAT16)
+        held = self._initializer
         if how == "node":
             return self.op("Constant", [], value=numpy_helper.from_array(array))
         if how == "identity":
-            return self.op("Identity", [self._initializer(array)])
-        if how == "cast" and kind in (TensorProto.FLOAT, TensorProto.FLOAT16):
-            return self.op("Cast", [self._initializer(array.astype(np.float16))], to=kind)
+            return self.op("Identity", [held(array)])
+        if how == "cast" and floats:
+            return self.op("Cast", [held(array.astype(np.float16))], to=kind)
+        if how == "like" and floats and kind == self.dtype and self.opset >= 15:
+            return self.op("CastLike", [held(array.astype(np.float32)), self.value])
         if how == "reshape" and array.ndim:
-            form = self._initializer(np.asarray(array.shape, np.int64))
-            return self.op("Reshape", [self._initializer(array.reshape(-1)), form])
+            return self.op("Reshape", [held(array.reshape(-1)), held(np.asarray(array.shape, np.int64))])
         if how == "transpose" and array.ndim > 1:
-            return self.op("Transpose", [self._initializer(np.ascontiguousarray(array.T))])
-        return self._initializer(array)
+            return self.op("Transpose", [held(np.ascontiguousarray(array.T))])
+        if how == "halved" and floats:
+            two = held(np.asarray(2, array.dtype))
+            return self.op(
+                "Div", [self.op("Mul", [held(array), two]), self.op("Sqrt", [self.op("Mul", [two, two])])]
+            )
+        if how == "product" and floats and array.ndim == 2:
+            return self.op("MatMul", [held(array), held(np.eye(array.shape[1], dtype=array.dtype))])
+        if how == "expand" and array.size and (array == array.flat[0]).all():
+            return self.op(
+                "Expand", [held(np.asarray(array.flat[0])), held(np.asarray(array.shape, np.int64))]
+            )
+        return ""
 
     def _initializer(self, array: NDArray[Any]) -> str:
         name = f"w{len(self.weights)}"

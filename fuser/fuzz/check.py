@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,13 +25,15 @@ from fuser.parity.source import (
 )
 from fuser.parity.trial import try_models
 from fuser.pipeline import Rewritten, rewrite
-from fuser.storage import from_proto
+from fuser.storage import from_proto, load
 
 if TYPE_CHECKING:
     from fuser.fuzz.models import Drawn
     from fuser.language import RewriteRule
     from fuser.parity.runner import Worker
 
+SMALL = 32
+"""Bytes of a weight that stays in the model's file where others have one of their own."""
 KINDS = frozenset({"crash", "invalid", "wrong", "unstable", "lost", "unexplained"})
 
 
@@ -88,9 +91,19 @@ def unstable(model: Drawn, after: ModelProto, rules: Sequence[RewriteRule]) -> l
 
 def fused(model: ModelProto, rules: Sequence[RewriteRule], how: Drawn) -> tuple[ModelProto, Rewritten]:
     """The rewritten copy of a model, and what was done to it."""
-    stored = from_proto(model)
-    done = rewrite(stored, rules, freeze_inputs=how.freeze_inputs, standard=how.standard)
-    return stored.materialize(), done
+    with tempfile.TemporaryDirectory(prefix="onnx-fuser-") as folder:
+        stored = load(_with_data_file(model, Path(folder)), SMALL) if how.external else from_proto(model)
+        done = rewrite(stored, rules, freeze_inputs=how.freeze_inputs, standard=how.standard)
+        return stored.materialize(), done
+
+
+def _with_data_file(model: ModelProto, folder: Path) -> Path:
+    """The model in a file, its larger weights in another."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    path = folder / "model.onnx"
+    onnx.save_model(copy, path, save_as_external_data=True, location="model.data", size_threshold=SMALL)
+    return path
 
 
 def parity(before: Drawn, after: ModelProto, worker: Worker, folder: Path) -> tuple[str, str]:

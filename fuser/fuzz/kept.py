@@ -125,7 +125,8 @@ def _constant(graph: Graph, around: frozenset[str]) -> frozenset[str]:
     """The values that are the same on every run."""
     known = {*around, *(t.name for t in graph.initializer)} if isinstance(graph, GraphProto) else set()
     for node in graph.node:
-        if all(v in known or not v for v in node.input) and not any(bodies(node)):
+        asked = node.input[:1] if node.op_type == "CastLike" else node.input
+        if all(v in known or not v for v in asked) and not any(bodies(node)):
             known.update(node.output)
     return frozenset(known)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from onnx import (
@@ -18,13 +18,20 @@ from onnx import (
     numpy_helper,
 )
 
+from fuser.fuzz.activations import activation
 from fuser.fuzz.body import Body, Shape
-from fuser.fuzz.operators import AFFINE, activation, between, conv, conv_transpose, gemm
+from fuser.fuzz.operators import AFFINE, between, conv, conv_transpose, gemm
+from fuser.fuzz.quantized import can_be_quantized, pair
 
 if TYPE_CHECKING:
     from fuser.fuzz.choices import Choices
 
 LOCAL = "local"
+KINDS = (
+    *("initializer", "initializer", "node", "identity", "cast", "reshape", "transpose"),
+    *("like", "halved", "product", "expand"),
+)
+"""The ways to keep or compute a constant that one model may mix."""
 Typed = tuple[str, Shape, int]
 
 
@@ -35,6 +42,7 @@ class Drawn:
     model: ModelProto
     freeze_inputs: bool = False
     standard: bool = False
+    external: bool = False  # its weights are in a file of their own
 
 
 @dataclass
@@ -69,7 +77,7 @@ def draw(choices: Choices) -> Drawn:
         imports.append(helper.make_opsetid(LOCAL, 1))
     model = helper.make_model(graph, opset_imports=imports, ir_version=main.ir, functions=main.functions)
     _decorate(choices, model)
-    return Drawn(model, freeze, choices.once_in(6))
+    return Drawn(model, freeze, choices.once_in(6), choices.once_in(8))
 
 
 def _body(c: Choices) -> Body:
@@ -78,8 +86,21 @@ def _body(c: Choices) -> Body:
     rank = c.pick((4, 4, 4, 3, 2, 5))
     shape = (c.pick((2, 1, 3, 4)), *(c.pick((4, 3, 2, 6)) for _ in range(rank - 1)))
     body = Body(c, opset, dtype, shape, named=c.pick(("label",) * 9 + ("none", "none", "same")))
-    kinds = ("initializer", "initializer", "node", "identity", "cast", "reshape", "transpose")
+    kinds = (
+        "initializer",
+        "initializer",
+        "node",
+        "identity",
+        "cast",
+        "reshape",
+        "transpose",
+        "like",
+        "halved",
+        "product",
+        "expand",
+    )
     body.constants = c.pick((kinds[:1], kinds[:1], kinds, ("node",)))
+    body.quantized = can_be_quantized(body) and c.once_in(6)
     return body
 
 
@@ -94,6 +115,8 @@ def _line(body: Body) -> list[Typed]:
             c.pick((*AFFINE, between))(body)
         if not c.once_in(4):
             activation(body)
+        if body.quantized and can_be_quantized(body) and c.once_in(2):
+            pair(body)
     if not body.nodes or body.value == "x":
         body.op("Identity", [body.value], body.shape)
     outputs = [(body.value, body.shape, body.dtype)]
@@ -184,25 +207,61 @@ def in_scan(body: Body, outputs: list[Typed], main: _Main) -> list[Typed]:
 
 
 def in_function(body: Body, outputs: list[Typed], main: _Main) -> list[Typed]:
-    """The line is a function of the model; its weights are arguments or Constants in it."""
+    """The line is a function of the model, called once or twice; its weights are arguments or Constants in it."""
+    c = body.choices
     main.inputs.append(helper.make_tensor_value_info("x", *_input_type(body)))
     names, made = list(body.weights), [n for n, _, _ in outputs]
-    arguments = body.opset < 9 or body.choices.once_in(2)
+    arguments = body.opset < 9 or c.once_in(2)
     constants = [helper.make_node("Constant", [], [n], value=t) for n, t in body.weights.items()]
-    main.functions.append(
-        helper.make_function(
-            LOCAL,
-            "line",
-            ["x", *names] if arguments else ["x"],
-            made,
-            body.nodes if arguments else [*constants, *body.nodes],
-            [helper.make_opsetid("", body.opset)],
-        )
-    )
-    given = names if arguments else []
+    slopes: dict[str, Any] = {}
+    if c.once_in(3) and (slope := _slope_as_attribute(body)) is not None:
+        slopes["slope"] = slope
+    taken = ["x", *names] if arguments else ["x"]
+    nodes = body.nodes if arguments else [*constants, *body.nodes]
+    imports = [helper.make_opsetid("", body.opset)]
+    main.functions.append(helper.make_function(LOCAL, "line", taken, made, nodes, imports, list(slopes)))
     main.weights += body.weights.values() if arguments else []
-    main.nodes.append(helper.make_node("line", ["x", *given], made, "call", domain=LOCAL))
+    name = "line"
+    if not slopes and c.once_in(4):
+        inner = helper.make_node("line", taken, made, "inner", domain=LOCAL)
+        imports = [*imports, helper.make_opsetid(LOCAL, 1)]
+        main.functions.append(helper.make_function(LOCAL, "outer", taken, made, [inner], imports))
+        name = "outer"
+    main.nodes.append(helper.make_node(name, taken, made, "call", domain=LOCAL, **slopes))
+    if c.once_in(3):
+        given = _other_weights(body, main) if arguments and c.once_in(2) else taken
+        again = [f"again_{n}" for n in made]
+        main.nodes.append(helper.make_node(name, given, again, "call_again", domain=LOCAL, **slopes))
+        outputs = [*outputs, *((f"again_{n}", s, t) for n, s, t in outputs)]
     return outputs
+
+
+def _slope_as_attribute(body: Body) -> float | None:
+    """Let the first LeakyRelu take its slope from the function; gives the slope."""
+    for node in body.nodes:
+        if node.op_type == "LeakyRelu" and node.attribute:
+            slope = float(node.attribute[0].f)
+            node.attribute[0].ClearField("f")
+            node.attribute[0].ref_attr_name = "slope"
+            return slope
+    return None
+
+
+def _other_weights(body: Body, main: _Main) -> list[str]:
+    """Arguments for another call: some weights are half of what they are in the first, some are Constants."""
+    given = ["x"]
+    for name, tensor in body.weights.items():
+        array = numpy_helper.to_array(tensor)
+        if array.dtype.kind != "f" or body.choices.once_in(2):
+            given.append(name)
+            continue
+        other = numpy_helper.from_array((array / 2).astype(array.dtype), f"{name}_half")
+        given.append(other.name)
+        if body.opset >= 9 and body.choices.once_in(3):
+            main.nodes.append(helper.make_node("Constant", [], [other.name], value=other))
+        else:
+            main.weights.append(other)
+    return given
 
 
 def _input_type(body: Body) -> tuple[int, list[int]]:

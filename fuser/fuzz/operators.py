@@ -1,4 +1,4 @@
-"""What a drawn line consists of: anchors, affine operators, what may stand between, activations; in right and wrong forms."""
+"""What a drawn line consists of: anchors, affine operators, what may stand between; in right and wrong forms."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from onnx import TensorProto
+from onnx import TensorProto, helper, numpy_helper
+
+from fuser.fuzz import quantized
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from fuser.fuzz.body import Body, Shape
 
 FLOAT, FLOAT16 = TensorProto.FLOAT, TensorProto.FLOAT16
-COMPARISONS = ("Greater", "Less", "GreaterOrEqual", "LessOrEqual")
 
 
 # ---- anchors
@@ -49,7 +52,7 @@ def conv(body: Body) -> None:
             (space[i] + pads[i] + pads[d + i] - dilations[i] * (kernel[i] - 1) - 1) // strides[i] + 1
             for i in range(d)
         )
-    inputs = [body.value, body.constant(c.array((out, channels // group, *kernel), -1, 1)), *_bias(body, out)]
+    inputs = _operands(body, c.array((out, channels // group, *kernel), -1, 1), 0, out)
     body.op("Conv", inputs, (body.shape[0], out, *shape), **attributes)
 
 
@@ -66,11 +69,13 @@ def conv_transpose(body: Body) -> None:
         strides = attributes["strides"] = [c.pick((2, 1)) for _ in range(d)]
         if c.once_in(3):
             extra = attributes["output_padding"] = [s - 1 for s in strides]
-    shape = tuple(
-        (s - 1) * stride + k + e for s, stride, k, e in zip(space, strides, kernel, extra, strict=True)
-    )
+    wide = [(s - 1) * stride + k + e for s, stride, k, e in zip(space, strides, kernel, extra, strict=True)]
+    pads = [0] * 2 * d
+    if c.once_in(3):
+        pads = attributes["pads"] = [min(c.pick((1, 0)), (wide[i % d] - 1) // 2) for i in range(2 * d)]
+    shape = tuple(w - pads[i] - pads[d + i] for i, w in enumerate(wide))
     out = per_group * group
-    inputs = [body.value, body.constant(c.array((channels, per_group, *kernel), -1, 1)), *_bias(body, out)]
+    inputs = _operands(body, c.array((channels, per_group, *kernel), -1, 1), 1, out)
     body.op("ConvTranspose", inputs, (body.shape[0], out, *shape), **attributes)
 
 
@@ -101,10 +106,25 @@ def gemm(body: Body) -> None:
     body.op("Gemm", [body.value, body.constant(weight), *extra], (rows, out), **attributes)
 
 
+def _operands(body: Body, weight: NDArray[Any], axis: int, out: int) -> list[str]:
+    """What runs, the weight, in a quantized model behind DequantizeLinear, and the bias."""
+    if not body.quantized or not quantized.can_be_quantized(body):
+        return [body.value, body.constant(weight), *_bias(body, out)]
+    if body.choices.once_in(2):
+        quantized.pair(body)
+    return [body.value, quantized.weight(body, weight, axis), *_bias(body, out)]
+
+
 def _bias(body: Body, out: int) -> list[str]:
-    kind = body.choices.pick(("absent", "given", "given", "empty"))
+    kind = body.choices.pick(("absent", "given", "given", "empty", "zeros"))
     if kind == "given":
-        return [body.constant(body.choices.array((out,)))]
+        values = body.choices.array((out,))
+        if body.quantized and quantized.can_be_quantized(body) and body.choices.once_in(2):
+            return [quantized.bias(body, values)]
+        return [body.constant(values, share=True)]
+    if kind == "zeros" and body.opset >= 9:
+        zero = numpy_helper.from_array(np.zeros(1, helper.tensor_dtype_to_np_dtype(body.dtype)))
+        return [body.op("ConstantOfShape", [body.constant(np.asarray([out]), TensorProto.INT64)], value=zero)]
     return [""] if kind == "empty" else []
 
 
@@ -116,9 +136,13 @@ def batch_normalization(body: Body) -> None:
     c, channels = body.choices, body.shape[1]
     low, high = c.pick(((0.3, 2.0), (-2.0, 2.0), (0.0, 0.0), (1e-30, 1e-30)))
     scale, shift, mean = c.array((channels,), low, high), c.array((channels,)), c.array((channels,))
+    from_float16 = body.dtype == FLOAT16 and c.once_in(3)
+    if from_float16:  # as mixed precision is exported: in float32, between two casts
+        body.become(body.op("Cast", [body.value], to=FLOAT), body.shape, FLOAT)
     low, high = c.pick(((0.3, 2.0), (0.3, 2.0), (0.0, 0.0)))
     dtype = FLOAT if body.dtype == FLOAT16 and body.opset >= 15 and c.once_in(2) else body.dtype
-    values = [body.constant(a, dtype) for a in (scale, shift, mean, c.array((channels,), low, high))]
+    values = [body.constant(a, dtype, share=True) for a in (scale, shift, mean)]
+    values.append(body.constant(c.array((channels,), low, high), dtype))
     attributes: dict[str, Any] = {"epsilon": c.pick((1e-3, 1e-2, 0.5))}
     if c.once_in(4):
         attributes["momentum"] = 0.5
@@ -127,6 +151,8 @@ def batch_normalization(body: Body) -> None:
         body.op("BatchNormalization", [body.value, *values], body.shape, outputs=3, **attributes)
         return
     body.op("BatchNormalization", [body.value, *values], body.shape, **attributes)
+    if from_float16:
+        body.become(body.op("Cast", [body.value], to=FLOAT16), body.shape, FLOAT16)
 
 
 def elementwise(body: Body) -> None:
@@ -225,99 +251,6 @@ def between(body: Body) -> None:
         body.op("Clip", [body.value, body.constant(np.asarray(-1.0)), body.constant(np.asarray(1.0))], shape)
     else:
         body.op("Relu", [body.value], shape)
-
-
-# ---- activations
-
-
-def activation(body: Body) -> None:
-    """One of the spellings of LeakyRelu, or what looks like one, or something else."""
-    body.choices.pick((leaky, leaky, maximum, where, prelu, two_relus, max_and_min, absolute, other))(body)
-
-
-def leaky(body: Body) -> None:
-    """The operator itself."""
-    alpha = body.choices.pick((0.2, None, 0.0, -0.5, 1.5))
-    attributes: dict[str, Any] = {} if alpha is None else {"alpha": alpha}
-    body.op("LeakyRelu", [body.value], body.shape, **attributes)
-
-
-def _slope(body: Body) -> str:
-    channels = (1, body.shape[1], *(1,) * (len(body.shape) - 2))
-    values = body.choices.pick(
-        (np.asarray(0.2), np.asarray([0.1]), np.asarray(1.5), np.full(channels, 0.3), None)
-    )
-    return body.constant(body.choices.array(channels, 0.0, 1.0) if values is None else values)
-
-
-def _scaled(body: Body, value: str, slope: str) -> str:
-    return body.op("Mul", [slope, value] if body.choices.once_in(2) else [value, slope])
-
-
-def maximum(body: Body) -> None:
-    """max(x, a*x), now and then min."""
-    if body.opset < 8 or len(body.shape) < 2:
-        leaky(body)
-        return
-    x, slope = body.value, _slope(body)
-    scaled = _scaled(body, x, slope)
-    op = body.choices.pick(("Max", "Max", "Max", "Min"))
-    body.op(op, [scaled, x] if body.choices.once_in(2) else [x, scaled], body.shape)
-
-
-def where(body: Body) -> None:
-    """A comparison with zero, or nearly, and both orders of the branches."""
-    if body.opset < 9:
-        leaky(body)
-        return
-    c, x = body.choices, body.value
-    test = c.pick(COMPARISONS if body.opset >= 12 else COMPARISONS[:2])
-    threshold = body.constant(np.asarray(c.pick((0.0, 0.0, 0.0, 0.5))))
-    condition = body.op(test, [threshold, x] if c.once_in(4) else [x, threshold])
-    scaled = _scaled(body, x, _slope(body))
-    body.op("Where", [condition, scaled, x] if c.once_in(2) else [condition, x, scaled], body.shape)
-
-
-def prelu(body: Body) -> None:
-    """PRelu with equal or different slopes, of any shape that broadcasts."""
-    c, channels, rank = body.choices, body.shape[1], len(body.shape)
-    shape = c.pick(((1,), (channels, *(1,) * (rank - 2)), (1, channels, *(1,) * (rank - 2)), body.shape[-1:]))
-    values = np.full(shape, 0.25) if c.once_in(2) else c.array(shape, 0.0, 1.0)
-    body.op("PRelu", [body.value, body.constant(values)], body.shape)
-
-
-def two_relus(body: Body) -> None:
-    """relu(x) - a*relu(-x), or + with a negative a as Keras writes it."""
-    c, x, shape = body.choices, body.value, body.shape
-    op = c.pick(("Sub", "Add"))
-    slope = body.constant(np.asarray(c.pick((-0.2, 0.2) if op == "Add" else (0.2, -0.2))))
-    right = body.op("Relu", [x])
-    left = body.op("Relu", [body.op("Neg", [x])])
-    body.op(op, [right, _scaled(body, left, slope)], shape)
-
-
-def max_and_min(body: Body) -> None:
-    """max(x, 0) + a*min(x, 0)."""
-    if body.opset < 8:  # Max and Min did not broadcast
-        leaky(body)
-        return
-    x, shape, zero = body.value, body.shape, body.constant(np.asarray(body.choices.pick((0.0, 0.0, 0.1))))
-    right = body.op("Max", [x, zero])
-    left = _scaled(body, body.op("Min", [x, zero]), body.constant(np.asarray(0.2)))
-    body.op("Add", [right, left], shape)
-
-
-def absolute(body: Body) -> None:
-    """b*x + c*|x|, which is LeakyRelu where b + c is 1."""
-    x, shape, b = body.value, body.shape, body.choices.pick((0.6, 0.5, 0.7))
-    straight = _scaled(body, x, body.constant(np.asarray(b)))
-    bent = _scaled(body, body.op("Abs", [x]), body.constant(np.asarray(0.4)))
-    body.op("Add", [straight, bent], shape)
-
-
-def other(body: Body) -> None:
-    """What is no LeakyRelu."""
-    body.op(body.choices.pick(("Relu", "Sigmoid", "Tanh", "Elu", "Softplus")), [body.value], body.shape)
 
 
 AFFINE: tuple[Callable[[Body], None], ...] = (
