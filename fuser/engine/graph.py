@@ -6,7 +6,7 @@ Nothing here changes the ModelProto. The view keeps producers and readers up to 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto
@@ -170,9 +170,26 @@ class Graph:
         return self.readers.get(value, {})
 
     def sole_reader(self, value: str) -> Node | None:
-        """The one live node that reads the value, unless it has none, several, or is an output of the graph."""
+        """The one live node that needs the value, unless it has none, several, or is an output of the graph."""
         readers = self.readers.get(value, {})
-        return next(iter(readers)) if len(readers) == 1 and value not in self.outputs else None
+        if len(readers) == 1 or value in self.outputs:
+            return None if value in self.outputs else next(iter(readers))
+        alone = (r for r in readers if all(self.goes_with(other, (r,)) for other in readers))
+        return next(alone, None)
+
+    def goes_with(self, node: Node, inside: Collection[Node]) -> bool:
+        """Whether a reader is needed by nodes ``inside`` alone, for a constant, or by none any more.
+
+        CastLike and Shape make constants of what they ask a value's type or shape for.
+        """
+        if node in inside:
+            return True
+        if node in self._free or any(o in self.outputs for o in node.outputs):
+            return False
+        readers = {r for o in node.outputs for r in self.readers_of(o)}
+        if readers and self.constant(node.outputs[0]) is None:
+            return False
+        return all(self.goes_with(r, inside) for r in readers)
 
     def opset(self, domain: str = "") -> int:
         """The version that the model (or function) imports of a domain; 0 where it imports none."""

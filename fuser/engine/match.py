@@ -217,7 +217,7 @@ def _settle(found: Match) -> Mismatch | None:
                     value,
                 )
             for reader in graph.readers_of(value):
-                if reader not in inside:
+                if reader not in inside and not graph.goes_with(reader, inside):
                     return fail(found, label, node, "its output {!r} is also read by {} {!r}; the pattern needs no other reader",
                                  value, reader.op_type, str_name(reader))  # fmt: skip
     return None

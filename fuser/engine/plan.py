@@ -92,10 +92,8 @@ class _Planner:
         for k, (step, slots) in enumerate(zip(program.steps, program.slots, strict=True)):
             if step.kind == ("", "Identity") and self._alias(step, plan):
                 continue
-            if not step.domain and step.kind not in self.rule.finds:
-                wrong = wrong_type(step.op_type, self.graph.opset(), self._data_type(step))
-                if wrong:
-                    self._decline("{}", wrong)
+            if not step.domain:
+                self._check_type(step)
             order = self.match.root.order
             plan.nodes.append(
                 self._node(step, slots, order if len(program.steps) == 1 else (*order, k), plan)
@@ -213,6 +211,16 @@ class _Planner:
                     )  # fmt: skip
                 out[attribute] = _named(attribute, value)
         return out
+
+    def _check_type(self, step: Step) -> None:
+        """Refuse an operator that is new here, or was here for another type, where it may not stand or does not run."""
+        before = next((n for n in self.match.nodes.values() if n.kind == step.kind), None)
+        dtype = self._data_type(step)
+        if before is not None and dtype in (TensorProto.FLOAT, self.graph.dtype(before.inputs[0])):
+            return
+        wrong = wrong_type(step.op_type, self.graph.opset(), dtype)
+        if wrong:
+            self._decline("{}", wrong)
 
     def _data_type(self, step: Step) -> int:
         """The element type of a new node's first input, 0 where it is not known."""

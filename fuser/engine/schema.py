@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from onnx import AttributeProto, defs
+from onnx import AttributeProto, TensorProto, defs
 
 OPTIONAL, VARIADIC = (
     defs.OpSchema.FormalParameterOption.Optional,
@@ -107,3 +107,12 @@ def same_type_as(op_type: str, domain: str, opset: int, index: int) -> tuple[int
         return ()
     mine = found.inputs[index].type_str
     return tuple(i for i, p in enumerate(found.inputs) if p.type_str == mine and i != index)
+
+
+@cache
+def a_type(op_type: str, opset: int, index: int) -> int:
+    """An element type that the standard operator takes for an input: float where it may be that."""
+    found = schema(op_type, opset)
+    formal = found.inputs[min(index, len(found.inputs) - 1)] if found is not None and found.inputs else None
+    names = [] if formal is None else sorted(t[7:-1].upper() for t in formal.types if t.startswith("tensor("))
+    return TensorProto.DataType.Value(names[0]) if names and "FLOAT" not in names else TensorProto.FLOAT

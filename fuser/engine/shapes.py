@@ -21,7 +21,7 @@ from onnx import (
     shape_inference,
 )
 
-from fuser.engine.schema import ELEMENTWISE, schema
+from fuser.engine.schema import ELEMENTWISE, a_type, schema
 
 if TYPE_CHECKING:
     from fuser.engine.context import Context
@@ -36,11 +36,11 @@ SAME = frozenset(
      "LeakyRelu", "Neg", "PRelu", "Relu", "Sigmoid", "Softplus", "Sqrt", "Tanh"}
 )  # fmt: skip
 """Operators whose first output has their first input's shape."""
-TYPED_BY = {"Where": 1}
+TYPED_BY = {"DequantizeLinear": 1, "QuantizeLinear": 2, "Where": 1}
 DEEPEST = 64
 NOT_TYPED_BY_INPUT = frozenset(
-    {"And", "Cast", "CastLike", "Constant", "ConstantOfShape", "DequantizeLinear", "Equal", "Greater", "GreaterOrEqual", "If",
-     "Less", "LessOrEqual", "Loop", "Not", "Or", "QuantizeLinear", "Scan", "Shape", "Size"}
+    {"And", "Cast", "CastLike", "Constant", "ConstantOfShape", "Equal", "Greater", "GreaterOrEqual", "If",
+     "Less", "LessOrEqual", "Loop", "Not", "Or", "Scan", "Shape", "Size"}
 )  # fmt: skip
 
 
@@ -161,10 +161,14 @@ class Shapes:
             return None
         types: dict[str, TypeProto] = {}
         data: dict[str, TensorProto] = {}
-        for v in filter(None, node.inputs):
+        for k, v in enumerate(node.inputs):
+            if not v:
+                continue
             shape = self.shape(home, v, depth + 1)
             dims = None if shape is None else [None if d == FREE else d for d in shape]
-            types[v] = helper.make_tensor_type_proto(self.dtype(home, v) or TensorProto.FLOAT, dims)
+            types[v] = helper.make_tensor_type_proto(
+                self.dtype(home, v) or a_type(op, home.opset(domain), k), dims
+            )
             const = home.constant(v) if shape is not None and len(shape) < 2 else None
             if const is not None and not const.is_float and not const.is_partial:
                 data[v] = numpy_helper.from_array(const.native(), v)

@@ -35,7 +35,8 @@ def unexplained(model: ModelProto, done: Rewritten) -> list[str]:
                 chain = _up(node, producer, frozenset({"BatchNormalization"}))
             else:
                 continue
-            if chain and not told.intersection(n for c in chain for n in _names(c)):
+            weights = [producer[v] for c in chain for v in c.input[1:] if v in producer]
+            if chain and not told.intersection(n for c in (*chain, *weights) for n in _names(c)):
                 found.append(f"{_shown(chain[0])} and {_shown(chain[-1])} before it: no reason")
     return found
 

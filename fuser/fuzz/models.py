@@ -283,7 +283,7 @@ def _more_readers(body: Body, main: _Main) -> list[Typed]:
     for value, shape, dtype in body.seen[:-1]:
         kind = c.pick(("none",) * 12 + ("reader", "dead", "body"))
         if kind == "reader":
-            main.nodes.append(helper.make_node("Sigmoid", [value], [f"read_{value}"], f"read_{value}"))
+            main.nodes.append(helper.make_node("Abs", [value], [f"read_{value}"], f"read_{value}"))
             outputs.append((f"read_{value}", shape, dtype))
         elif kind == "dead":
             main.nodes.append(helper.make_node("Neg", [value], [f"dead_{value}"], f"dead_{value}"))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from onnx import TensorProto
 
 from fuser.language.bench_draws import KINDS, float_attributes, values, variants
 from fuser.language.bench_model import cut, where_call
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from onnx import NodeProto
+    from onnx import ModelProto, NodeProto
 
     from fuser.language.calls import Pair
     from fuser.language.rule import RewriteRule
@@ -53,12 +54,12 @@ class Engine:
     worker: Worker
     folder: Path
 
-    def outcomes(self, model: bytes, feeds: Sequence[Mapping[str, Array]]) -> list[Outcome]:
-        """Run a model on each feed."""
+    def outcomes(self, model: ModelProto, feeds: Sequence[Mapping[str, Array]]) -> list[Outcome]:
+        """Run a model on each feed, by onnx's reference where onnxruntime has no kernels: for bfloat16."""
         path = self.folder / "bench.onnx"
-        path.write_bytes(model)
+        path.write_bytes(model.SerializeToString())
         try:
-            self.worker.load("onnxruntime", path)
+            self.worker.load("reference" if _has_bfloat16(model) else "onnxruntime", path)
         except (EngineError, WorkerDiedError) as error:
             return [str(error) for _ in feeds]
         return [self._outcome(feed) for feed in feeds]
@@ -68,6 +69,13 @@ class Engine:
             return list(self.worker.run(feed)[0].values())
         except (EngineError, WorkerDiedError) as error:
             return str(error)
+
+
+def _has_bfloat16(model: ModelProto) -> bool:
+    casts = (a for f in model.functions for n in f.node for a in n.attribute if a.name == "to")
+    return any(a.i == TensorProto.BFLOAT16 for a in casts) or any(
+        value.type.tensor_type.elem_type == TensorProto.BFLOAT16 for value in model.graph.input
+    )
 
 
 @dataclass(frozen=True)
@@ -111,7 +119,7 @@ class Trial:
         model = cut(self.rule.bench.main, self.rule.bench.functions, call, floats)
         names = {value.name for value in model.graph.input}
         wanted = [{name: array for name, array in feed.items() if name in names} for feed in feeds]
-        return self.engine.outcomes(model.SerializeToString(), wanted)
+        return self.engine.outcomes(model, wanted)
 
 
 def _judge(rule: RewriteRule, inputs: str, left: Outcome, right: Outcome, allowed: Outcome) -> Draw:

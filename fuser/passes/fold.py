@@ -171,7 +171,7 @@ def _tell_other_readers(work: Work, anchor: Node, affine: Node, value: str, want
 def _tell_other_reader(work: Work, affine: Node, value: str, wanted: Node, label: str = "bn") -> None:
     """The affine operator could be folded if the ``wanted`` reader of the value were the only one."""
     graph = work.graph
-    other = next((r for r in graph.readers_of(value) if r is not wanted), None)
+    other = next((r for r in graph.readers_of(value) if not graph.goes_with(r, (wanted,))), None)
     if other is None:
         fact, parts = "its output {!r} is an output of the graph; the pattern needs it inside", (value,)
     else:
