@@ -15,7 +15,7 @@ import numpy as np
 from onnx import AttributeProto, TensorProto, helper
 
 from fuser.engine.bind import Match, plain
-from fuser.engine.constant import UNTYPED, Const
+from fuser.engine.constant import FLOATS, UNTYPED, Const
 from fuser.engine.legal import wrong_type
 from fuser.engine.mismatch import Mismatch
 from fuser.engine.node import Node, Origin, renamed, str_name
@@ -225,15 +225,23 @@ class _Planner:
     def _data_type(self, step: Step) -> int:
         """The element type of a new node's first input, 0 where it is not known."""
         name = step.inputs[0]
-        return self.env[name].dtype if name in self.env else self.graph.dtype(self._source(name))
+        return self.env[name].dtype if name in self.env else self._dtype(name)
 
     def _type_for(self, slot: Slot) -> int:
         """The element type for a constant input: that of the inputs it must agree with, those that run first."""
         for name in slot.like:
-            known = self.graph.dtype(self._source(name))
+            known = self._dtype(name)
             if known:
                 return known
         return slot.dtype
+
+    def _dtype(self, name: str) -> int:
+        """The element type of a value that runs; where no Cast is matched, that of the match's constants tells it."""
+        known = self.graph.dtype(self._source(name))
+        if known or any(n.op_type.startswith("Cast") for n in self.match.nodes.values()):
+            return known
+        constants = (self.graph.constant(v) for n in self.match.nodes.values() for v in n.inputs if v)
+        return next((c.dtype for c in constants if c is not None and c.dtype in FLOATS), 0)
 
     def _typed(self, const: Const, dtype: int, what: str) -> Const:
         """The constant in the type it will be written in, if it fits."""

@@ -35,7 +35,7 @@ def unexplained(model: ModelProto, done: Rewritten) -> list[str]:
                 chain = _up(node, producer, frozenset({"BatchNormalization"}))
             else:
                 continue
-            weights = [producer[v] for c in chain for v in c.input[1:] if v in producer]
+            weights = _above([v for c in chain for v in c.input[1:]], producer)
             if chain and not told.intersection(n for c in (*chain, *weights) for n in _names(c)):
                 found.append(f"{_shown(chain[0])} and {_shown(chain[-1])} before it: no reason")
     return found
@@ -54,6 +54,17 @@ def _up(node: NodeProto, producer: dict[str, NodeProto], ends: frozenset[str]) -
         if above.op_type not in PASSED:
             return []
     return []
+
+
+def _above(values: list[str], producer: dict[str, NodeProto]) -> list[NodeProto]:
+    """The nodes that the values are computed by, some of them at least: what keeps a weight from being known may stand there."""
+    found: list[NodeProto] = []
+    while values and len(found) < 8 * FARTHEST:
+        node = producer.get(values.pop(0))
+        if node is not None:
+            found.append(node)
+            values.extend(node.input)
+    return found
 
 
 def _names(node: NodeProto) -> Iterator[str]:

@@ -146,7 +146,10 @@ def batch_normalization(body: Body) -> None:
     attributes: dict[str, Any] = {"epsilon": c.pick((1e-3, 1e-2, 0.5))}
     if c.once_in(4):
         attributes["momentum"] = 0.5
-    if body.opset >= 14 and c.once_in(12):
+    coarse = (
+        body.start[1] == FLOAT16
+    )  # the statistics of a few elements that are nearly equal are all rounding
+    if body.opset >= 14 and c.once_in(12) and not coarse:
         attributes["training_mode"] = 1
         body.op("BatchNormalization", [body.value, *values], body.shape, outputs=3, **attributes)
         return
