@@ -188,6 +188,20 @@ def test_5000_rows_sort_and_filter(shown: Open) -> None:
     assert len(column(chrome, "declined-list", 1)) == 100
 
 
+def test_long_names_widen_no_table(shown: Open) -> None:
+    """Sentences break within a name before the last column is pushed out of sight."""
+    report = real()
+    name = "/block/" + "BatchNormalization_output_0_DequantizeLinear_Output" * 2
+    miss = {**long(1)["declined"][0], "node": name, "reason": f"reads '{name}'", "hint": ""}
+    finding = {"code": "E1", "severity": "error", "node": name, "message": name, "fix": name, "rule": "r"}
+    report["declined"] = [miss]
+    report["target"]["findings"] = [finding]
+    chrome = shown(report)
+    for table in ("declined-list", "findings-list"):
+        region = f"document.querySelector('#{table} .scroll')"
+        assert chrome.execute_script(f"return {region}.scrollWidth - {region}.clientWidth") <= 0, table
+
+
 def test_it_works_from_the_keyboard(shown: Open) -> None:
     """Tab reaches the skip link, the sections, a filter and the headings; Enter sorts."""
     chrome = shown(long(50))

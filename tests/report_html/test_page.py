@@ -319,6 +319,13 @@ def test_the_command_of_a_run_for_atc(target: dict[str, Any], words: str) -> Non
     assert f" {words} --seed" in command(for_atc(**target))
 
 
+def test_the_way_out_is_a_column_where_there_is_one() -> None:
+    report = real()
+    for hint, shown in (("--freeze-inputs", True), ("", False)):
+        report["declined"] = [{**report["declined"][0], "hint": hint}]
+        assert (">way out</button>" in render(report)) == shown
+
+
 def test_where_there_was_nothing_no_share_of_it_is_left() -> None:
     report = real()
     report["model"]["batch_normalizations"] = {"before": 0, "after": 0}
