@@ -83,7 +83,9 @@ def draw(choices: Choices) -> Drawn:
 def _body(c: Choices) -> Body:
     opset = c.pick((17, 17, 13, 14, 15, 9, 7, 11, 12, 18, 21, 22))
     dtype = c.pick((TensorProto.FLOAT,) * 6 + (TensorProto.FLOAT16, TensorProto.DOUBLE))
-    rank = c.pick((4, 4, 4, 3, 2, 5))
+    rank = c.pick(
+        (2, 2, 4, 3) if dtype == TensorProto.DOUBLE else (4, 4, 4, 3, 2, 5)
+    )  # few run Conv in float64
     shape = (c.pick((2, 1, 3, 4)), *(c.pick((4, 3, 2, 6)) for _ in range(rank - 1)))
     body = Body(c, opset, dtype, shape, named=c.pick(("label",) * 9 + ("none", "none", "same")))
     kinds = (
@@ -146,7 +148,7 @@ def in_main(body: Body, outputs: list[Typed], main: _Main) -> list[Typed]:
 def in_if(body: Body, outputs: list[Typed], main: _Main) -> list[Typed]:
     """The line is one branch; its weights are in there or outside."""
     main.inputs.append(helper.make_tensor_value_info("x", *_input_type(body)))
-    main.inputs.append(helper.make_tensor_value_info("flag", TensorProto.BOOL, []))
+    main.weights.append(numpy_helper.from_array(np.asarray(True), "taken"))
     inside = main.ir > 3 and body.choices.once_in(2)
     line = helper.make_graph(
         body.nodes, "line", [], _results(outputs), list(body.weights.values()) if inside else []
@@ -161,7 +163,7 @@ def in_if(body: Body, outputs: list[Typed], main: _Main) -> list[Typed]:
     )
     main.nodes.append(
         helper.make_node(
-            "If", ["flag"], [n for n, _, _ in outputs], "if", then_branch=line, else_branch=otherwise
+            "If", ["taken"], [n for n, _, _ in outputs], "if", then_branch=line, else_branch=otherwise
         )
     )
     return outputs

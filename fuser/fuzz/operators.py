@@ -134,7 +134,7 @@ def _bias(body: Body, out: int) -> list[str]:
 def batch_normalization(body: Body) -> None:
     """BatchNormalization with statistics far from the identity; now and then in training."""
     c, channels = body.choices, body.shape[1]
-    low, high = c.pick(((0.3, 2.0), (-2.0, 2.0), (0.0, 0.0), (1e-30, 1e-30)))
+    low, high = c.pick((*((0.3, 2.0),) * 8, *((-2.0, 2.0),) * 8, (0.0, 0.0), (1e-30, 1e-30)))
     scale, shift, mean = c.array((channels,), low, high), c.array((channels,)), c.array((channels,))
     from_float16 = body.dtype == FLOAT16 and c.once_in(3)
     if from_float16:  # as mixed precision is exported: in float32, between two casts
@@ -196,7 +196,11 @@ def residual(body: Body) -> None:
     """A sum or product with another value that runs."""
     same = [v for v, s, t in body.seen if s == body.shape and t == body.dtype]
     other = body.choices.pick(same) if same else body.value
-    body.op(body.choices.pick(("Add", "Mul", "Sub")), [body.value, other], body.shape)
+    op = body.choices.pick(("Add", "Mul", "Sub"))
+    x = body.value
+    if op == "Sub":
+        other = body.op("Abs", [other])  # x - x would be the same for every x, which judges nothing
+    body.op(op, [x, other], body.shape)
 
 
 # ---- what may stand between
