@@ -80,8 +80,9 @@ def test_a_fault_is_found_and_shrunk(worker: Worker, tmp_path: Path) -> None:
 
     made = next(made for made in map(decisions, range(500)) if wrong(made))
     small = draw(replayed(shrink(made, wrong, 200))).model
-    assert "Sub" in onnx.printer.to_text(small)
-    assert len(onnx.printer.to_text(small)) < len(onnx.printer.to_text(draw(replayed(made)).model))
+    assert "Sub" in {node.op_type for node in small.graph.node}
+    assert len(small.graph.node) <= 4
+    assert not small.functions
 
 
 def decisions(seed: int) -> list[int]:
