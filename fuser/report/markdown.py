@@ -57,7 +57,7 @@ def _report(found: Json, most: int) -> str:
         lines += _parity(parity, most)
     for counts, _ in _judged(target):
         worst = sorted(target["findings"], key=lambda f: SEVERITIES.index(f["severity"]))
-        items = [f"- {f['severity']} {code(_finding(f))} → {code(f['fix'])}" for f in worst[:most]]
+        items = [f"- {f['severity']} {code(_finding(f))}{way_out(f)}" for f in worst[:most]]
         lines += folded(f"{target['name'].upper()}: {counts}", [*items, *_more(worst, "- ", most)])
     if found["declined"]:
         reasons = [f"- {code(_reason(d))}" for d in found["declined"][:most]]
@@ -72,7 +72,7 @@ def _report(found: Json, most: int) -> str:
         body = [*table(head, every), *_more(found["fusions"], "\n", most)]
         lines += folded(f"Every fused operator: {len(found['fusions'])}", body)
     if found["advice"]:
-        notes = [f"- {code(note(item))} → {code(item['fix'])}" for item in found["advice"][:most]]
+        notes = [f"- {code(note(item))}{way_out(item)}" for item in found["advice"][:most]]
         title = f"Advice: {counted(len(found['advice']), 'note')}"
         lines += folded(title, [*notes, *_more(found["advice"], "- ", most)])
     lines += folded("Versions and hashes", [f"- {code(entry)}" for entry in _made_by(found)])
@@ -150,6 +150,11 @@ def _sizes(found: Json) -> Iterator[tuple[str, str, str]]:
 def _reason(declined: Json) -> str:
     where = f" in {declined['graph']}" if declined["graph"] else ""
     return f"[{declined['label']}] {declined['op']} {declined['node']!r}{where}: {declined['reason']}"
+
+
+def way_out(found: Json) -> str:
+    """What to do about a finding, or nothing where there is nothing to do."""
+    return f" → {code(found['fix'])}" if found["fix"] else ""
 
 
 def _judged(target: Json) -> Iterator[tuple[str, str]]:

@@ -13,9 +13,9 @@ class Finding:
     """What is wrong, where, and what to do about it.
 
     ``code`` is the target's own error code where it prints one, so that people can search for what they
-    saw; ``rule`` is our stable name of the rule; ``node`` is empty when the finding is about the model as a
-    whole. An ``error`` means the target refuses the model, a ``warning`` that it may, or that it computes
-    something else, a ``note`` that there is something to know.
+    saw; ``fix`` is empty where there is nothing to do; ``rule`` is our stable name of the rule; ``node`` is
+    empty when the finding is about the model as a whole. An ``error`` means the target refuses the model, a
+    ``warning`` that it may, or that it computes something else, a ``note`` that there is something to know.
     """
 
     code: str | None

@@ -39,7 +39,7 @@ def findings(found: Sequence[Json], *, verbose: bool = False) -> Iterator[Render
             yield ""
         yield Text(clean(" ".join(filter(None, (severity, code, rule)))), STYLES[severity])
         for (message, fix), nodes in same.items():
-            yield Sentences(_sentence(nodes, message, verbose=verbose), f"-> {fix}")
+            yield Sentences(_sentence(nodes, message, verbose=verbose), *[f"-> {fix}"][: bool(fix)])
 
 
 def _sentence(nodes: Sequence[str], message: str, *, verbose: bool) -> str:

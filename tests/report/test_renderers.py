@@ -102,12 +102,17 @@ def test_markdown_has_fewer_rows_where_everything_is_long() -> None:
 
 def test_what_the_target_says_is_in_text_and_markdown() -> None:
     """Code, rule, node, sentence and fix; in the first line that people read, how many."""
-    report = replace(PLAIN, target={**ATC, "findings": [FINDING, {**FINDING, "severity": "note"}]}).to_json()
+    note = {**FINDING, "severity": "note", "code": None, "rule": "retarget", "message": "moved", "fix": ""}
+    report = replace(PLAIN, target={**ATC, "findings": [FINDING, note]}).to_json()
     said = " ".join(printed(*render(report)).split())
-    assert "For ATC: 1 error, 1 note error E13010 unregistered 'lp': no CANN has it -> unroll it" in said
+    assert (
+        "For ATC: 1 error, 1 note error E13010 unregistered 'lp': no CANN has it -> unroll it "
+        "note retarget 'lp': moved Size" in said
+    )
     text = markdown(report)
     assert "parity not checked, 1 error, 1 note for ATC ❌**" in text
-    assert "- error `E13010 unregistered 'lp': no CANN has it` → `unroll it`" in text
+    assert "- error `E13010 unregistered 'lp': no CANN has it` → `unroll it`\n" in text
+    assert "- note `retarget 'lp': moved`\n" in text
 
 
 def test_memory_and_advice_are_in_text_and_markdown() -> None:

@@ -155,7 +155,7 @@ def test_readme_and_switches() -> None:
     assert files["fusion_switch.cfg"] == "ConvBatchnormFusionPass:off\n"
     assert "| `x` | input | N × 3 × 8 × 8 |" in files["README.md"]
     assert "65504" in files["README.md"]
-    assert "INPUT_SHAPE=" in files["README.md"]
+    assert "`INPUT_SHAPE=x:1,3,8,8 ./convert.sh`" in files["README.md"]
     assert "INPUT_SHAPE=" not in bundle(conv_bn_leaky(batch=1), Conversion())["README.md"]
     assert "@" not in files["README.md"]
     assert "@" not in files["convert.sh"].replace("$@", "")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fuser.errors import ConfigError
+from fuser.report.markdown import code
 from fuser.targets.atc.facts import is_soc
 from fuser.targets.atc.inputs import Input, graph_inputs, input_shape, shape_advice
 from fuser.targets.atc.plugin import vendor
@@ -170,7 +171,7 @@ def _readme(
         "ROWS": "\n".join(rows),
         "SOC": conversion.soc or "Ascend310P3",
         "PLUGIN": f"$ (cd plugin && ./install.sh)   # registers {names}\n" if names else "",
-        "SIZES": "" if _shape(inputs, conversion) is None else _SIZES,
+        "SIZES": _sizes(inputs, _shape(inputs, conversion)),
         "PRECISION": conversion.precision,
         "NUMBERS": _NUMBERS.get(conversion.precision, _MIXED),
         "MODEL": model_file,
@@ -178,8 +179,11 @@ def _readme(
     return render("bundle.md", words)
 
 
-_SIZES = """
-`INPUT_SHAPE='name:1,3,224,224'` before the command gives other sizes."""
+def _sizes(inputs: Sequence[Input], shape: str | None) -> str:
+    if shape is None:
+        return ""
+    given = f"INPUT_SHAPE={shlex.quote(shape or _example(inputs))} ./convert.sh"
+    return f"\nOther sizes are given before the command, as here: {code(given)}"
 
 
 def _show(item: Input) -> str:

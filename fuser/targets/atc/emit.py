@@ -67,7 +67,9 @@ def _written_out(fused: Sequence[FunctionProto]) -> Iterator[Finding]:
         why = why_written_out(function)
         if why:
             message = f"{why}, so it is written as standard operators"
-            yield Finding(None, "note", "", message, "nothing to do, or write a plugin by hand", "plugin")
+            yield Finding(
+                None, "note", "", message, "write a plugin by hand where it shall be one node", "plugin"
+            )
 
 
 def _recounted(report: Report, stored: StoredModel) -> Report:
@@ -96,7 +98,7 @@ def _float16_finding(parity: Parity) -> Finding:
     worst = max((o.smallest_tolerance or 0.0 for o in parity.outputs), default=0.0)
     if parity.verdict == "passed":
         message = f"in float16, ATC's default, the outputs are within {worst:.2g} of the original's"
-        return Finding(None, "note", "", message, "nothing to do", "float16")
+        return Finding(None, "note", "", message, "", "float16")
     if parity.verdict == "failed":
         message = f"in float16, ATC's default, the outputs differ: {parity.reason}"
         fix = "try --inputs of your own; --precision allow_mix_precision lets ATC keep float32 where it can"

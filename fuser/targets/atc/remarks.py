@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fuser.report.markdown import ROWS, code, table
+from fuser.report.markdown import ROWS, code, table, way_out
 
 Json = Mapping[str, Any]
 
@@ -23,7 +23,7 @@ def _objections(findings: list[Json]) -> Iterator[str]:
     for f in worth[:ROWS]:
         what = " ".join(filter(None, (f["severity"], f["code"], f["rule"])))
         where = f" at {code(f['node'])}" if f["node"] else ""
-        yield f"- {what}{where}: {code(f['message'])} → {code(f['fix'])}"
+        yield f"- {what}{where}: {code(f['message'])}{way_out(f)}"
     if len(worth) > ROWS:
         yield f"- … and {len(worth) - ROWS:,} more in `report.json`"
 

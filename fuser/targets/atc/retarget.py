@@ -69,7 +69,7 @@ def retarget(
         "note",
         "",
         f"the model is at opset {best.opset} now, from {current}: {how}",
-        "nothing to do",
+        "",
         "retarget",
     )
 
