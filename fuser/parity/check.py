@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 from fuser.errors import ConfigError
 from fuser.parity.border import Types
 from fuser.parity.compare import Tolerance
+from fuser.parity.conditioning import amplified
 from fuser.parity.cut import Cutter
 from fuser.parity.draws import Plan, drawn, supplied
 from fuser.parity.inputs import read_inputs
+from fuser.parity.judge import Judge
 from fuser.parity.outside import outside_change
 from fuser.parity.result import Parity, Site, SiteDifference
 from fuser.parity.runner import Worker, memory_default
@@ -108,7 +110,7 @@ def _conclude(alone: Alone, trial: Trial, sites: Sequence[Site]) -> Parity:
     whole = _as_parity(trial)
     watched = watch(alone.worker, alone.a.source, sites, trial, alone.folder) if trial.ran else Watched()
     if trial.verdict == "failed":
-        return _blame(alone, whole, watched, sites)
+        return _blame(alone, whole, watched, trial, sites)
     if trial.verdict == "passed" or (trial.ran and not trial.outputs):  # A ran, and B into a limit
         return _within(alone, whole, watched, sites)
     return _site_by_site(alone, whole, watched, sites)
@@ -171,7 +173,8 @@ def _site_by_site(alone: Alone, whole: Parity, watched: Watched, sites: Sequence
     return replace(whole, verdict="passed", reason=reason, judge=judge, sites=known)
 
 
-def _blame(alone: Alone, whole: Parity, watched: Watched, sites: Sequence[Site]) -> Parity:
+def _blame(alone: Alone, whole: Parity, watched: Watched, trial: Trial, sites: Sequence[Site]) -> Parity:
+    """The guilty; where there is none, and all else is the same, the model may amplify what rounding there is."""
     known = tuple(difference for difference, _ in alone.check(sites, watched.seen))
     guilty = tuple(site.site for site in known if site.verdict == "failed")
     if guilty:
@@ -182,6 +185,12 @@ def _blame(alone: Alone, whole: Parity, watched: Watched, sites: Sequence[Site])
     change = outside_change(alone.a, alone.b, sites)
     note = f": {change}" if change else ""
     unjudged = sum(site.verdict == "inconclusive" for site in known)
+    if not (change or unjudged or alone.tolerance.fixed):
+        judge = Judge(alone.worker, trial.engine, alone.tolerance)
+        why = amplified(judge, alone.a.source, trial.feeds, trial.outputs)
+        if why:
+            reason = f"site by site: all {len(sites)} agree alone, and all else is the same ({whole.reason}; {why})"
+            return replace(whole, verdict="passed", reason=reason, sites=known)
     note += f"; {unjudged} could not be judged alone" if unjudged else ""
     return replace(
         whole, reason=f"{whole.reason}; no fused site differs when checked alone{note}", sites=known

@@ -7,7 +7,7 @@ that follows from the type alone can tell that rounding from an error. So the ch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -54,13 +54,40 @@ def widened(
     doubtful = {o.name for o in outputs if _is_doubtful(o)}
     if not doubtful:
         return tuple(outputs)
-    moved: dict[str, float] = dict.fromkeys(doubtful, 0.0)
-    moved_runs = run([nudged(feeds, seed) for seed, (feeds, _) in enumerate(runs)])
-    for (_, was), now in zip(runs, moved_runs, strict=True):
-        for name in doubtful & was.keys() & now.keys():
+    now = run([nudged(feeds, seed) for seed, (feeds, _) in enumerate(runs)])
+    moved = _moved(doubtful, zip((was for _, was in runs), now, strict=True))
+    return tuple(_judged(o, moved[o.name]) if o.name in doubtful else o for o in outputs)
+
+
+def amplified(
+    judge: Judge, a: Source, feeds: Sequence[Mapping[str, Array]], outputs: Sequence[OutputDifference]
+) -> str:
+    """How far A moves each failed output when its inputs move by one unit in the last place, as a clause; "" unless
+    that explains by how much every one of them differs."""
+    failed = {o.name: o.smallest_tolerance for o in outputs if o.verdict == "failed"}
+    if not failed:
+        return ""
+    try:
+        was = judge.run(a, feeds)
+        now = judge.run(a, [nudged(feed, seed) for seed, feed in enumerate(feeds)])
+    except (EngineError, WorkerDiedError):
+        return ""
+    moved = _moved(failed, zip(was, now, strict=True))
+    if not all(needed is not None and needed <= LAYERS * moved[name] for name, needed in failed.items()):
+        return ""
+    return f"{AMPLIFIES}: one unit in the last place of its inputs moves them by {max(moved.values()):.3g} of their scale"
+
+
+def _moved(
+    names: Iterable[str], runs: Iterable[tuple[Mapping[str, Array], Mapping[str, Array]]]
+) -> dict[str, float]:
+    """The most that each output moves, relative to its scale; infinite where it can't be compared."""
+    moved = dict.fromkeys(names, 0.0)
+    for was, now in runs:
+        for name in moved.keys() & was.keys() & now.keys():
             needed = compare(name, was[name], now[name], tolerance=0.0).smallest_tolerance
             moved[name] = max(moved[name], np.inf if needed is None else needed)
-    return tuple(_judged(o, moved[o.name]) if o.name in doubtful else o for o in outputs)
+    return moved
 
 
 def _is_doubtful(output: OutputDifference) -> bool:

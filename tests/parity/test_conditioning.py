@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import onnx.parser
 import pytest
 from onnx import ModelProto, numpy_helper
 
-from fuser.parity import check_parity
+import fuser
+from fuser.parity import Site, check_parity
 from fuser.parity.compare import compare
 from fuser.parity.conditioning import LAYERS, WIDEST, nudged, widened
+from tests.builders import conv_bn_leaky
 
 STEEP = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[4,64] x) => (float[4,1] y) <float[64,1] w, float[1] b>
@@ -83,3 +87,47 @@ def test_nudged_moves_each_float_by_one_unit() -> None:
     finite = [0, 1, 4]
     up, down = (np.nextafter(feeds["x"], np.float32(s)) for s in (np.inf, -np.inf))
     assert all(moved["x"][k] in (up[k], down[k]) for k in finite)
+
+
+def deep() -> ModelProto:
+    """So many layers that each multiply, that rounding grows to a thousandth of the output."""
+    model = conv_bn_leaky(channels=(3, *[4] * 150))
+    for tensor in model.graph.initializer:
+        factor = (
+            2.0 if tensor.name.startswith("W") else 0.0 if tensor.name.startswith(("shift", "mean")) else 1.0
+        )
+        values = (numpy_helper.to_array(tensor) * np.float32(factor)).astype(np.float32)
+        tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
+    return model
+
+
+def test_a_deep_model_passes_when_every_site_does() -> None:
+    """All else is the same, and the model itself moves as far as the two differ; how far is the processor's matter."""
+    found = fuser.fuse(deep()).report.parity
+    assert found is not None
+    assert found.verdict == "passed", found.reason
+    assert "the model amplifies rounding" in found.reason
+
+
+def wrong_slope(model: ModelProto) -> None:
+    next(a for a in model.graph.node[70].attribute if a.name == "negative_slope").f *= 1.01
+
+
+def wrong_end(model: ModelProto) -> None:
+    model.graph.node.add(op_type="Neg", input=["before"], output=["y"])
+    model.graph.node[-2].output[0] = "before"
+
+
+def missing_input(model: ModelProto) -> None:
+    model.graph.node[70].input[1] = "nowhere"
+
+
+@pytest.mark.parametrize("mutate", [wrong_slope, wrong_end, missing_input])
+def test_no_error_passes_for_amplified_rounding(mutate: Callable[[ModelProto], None]) -> None:
+    """Neither in a site nor outside of all."""
+    before = deep()
+    result = fuser.fuse(before, parity=False)
+    sites = [Site(f.graph, f.output, f.inputs, f.op, f.nodes) for f in result.report.fusions]
+    after = result.model
+    mutate(after)
+    assert check_parity(before, after, sites=sites).verdict == "failed"
