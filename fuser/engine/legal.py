@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -13,9 +13,12 @@ from fuser.engine.schema import OPTIONAL, VARIADIC, schema
 if TYPE_CHECKING:
     from onnx import FunctionProto
 
+    from fuser.engine.node import Kind
+
 EXPANDED = range(16, 19)
 """The opsets at which onnxruntime expands LeakyRelu and PRelu, by the standard's definition, into operators that it has."""
 LACKING: Mapping[tuple[str, int], range] = {
+    ("GlobalAveragePool", TensorProto.DOUBLE): range(0),
     ("LeakyRelu", TensorProto.DOUBLE): EXPANDED,
     ("PRelu", TensorProto.DOUBLE): EXPANDED,
 }
@@ -35,6 +38,12 @@ def wrong_type(op_type: str, opset: int, dtype: int) -> str:
     if runs is not None and opset not in runs:
         return f"onnxruntime has no {op_type} for {kind} at opset {opset}, and runs what is written here"
     return ""
+
+
+def wrong_type_in(definition: FunctionProto, found: Collection[Kind], opset: int, dtype: int) -> str:
+    """The same for the operators that a fused operator is made of, those left out that the pattern ``found`` here."""
+    new = (n.op_type for n in definition.node if ("", n.op_type) not in found)
+    return next(filter(None, (wrong_type(op, opset, dtype) for op in new)), "")
 
 
 def lacking_input(

@@ -15,8 +15,9 @@ import numpy as np
 from onnx import AttributeProto, TensorProto, helper
 
 from fuser.engine.bind import Match, plain
+from fuser.engine.compiled import INTERNAL
 from fuser.engine.constant import FLOATS, UNTYPED, Const
-from fuser.engine.legal import wrong_type
+from fuser.engine.legal import wrong_type, wrong_type_in
 from fuser.engine.mismatch import Mismatch
 from fuser.engine.node import Node, Origin, renamed, str_name
 from fuser.engine.operators import Undecided
@@ -92,8 +93,7 @@ class _Planner:
         for k, (step, slots) in enumerate(zip(program.steps, program.slots, strict=True)):
             if step.kind == ("", "Identity") and self._alias(step, plan):
                 continue
-            if not step.domain:
-                self._check_type(step)
+            self._check_type(step)
             order = self.match.root.order
             plan.nodes.append(
                 self._node(step, slots, order if len(program.steps) == 1 else (*order, k), plan)
@@ -214,11 +214,19 @@ class _Planner:
 
     def _check_type(self, step: Step) -> None:
         """Refuse an operator that is new here, or was here for another type, where it may not stand or does not run."""
+        if step.kind == INTERNAL or not step.inputs:
+            return
         before = next((n for n in self.match.nodes.values() if n.kind == step.kind), None)
-        dtype = self._data_type(step)
+        dtype, opset = self._data_type(step), self.graph.opset()
         if before is not None and dtype in (TensorProto.FLOAT, self.graph.dtype(before.inputs[0])):
             return
-        wrong = wrong_type(step.op_type, self.graph.opset(), dtype)
+        if not step.domain:
+            wrong = wrong_type(step.op_type, opset, dtype)
+        elif dtype in (TensorProto.FLOAT, 0):
+            return
+        else:
+            made_of = next((d for d in self.rule.definitions if d.name == step.op_type), None)
+            wrong = "" if made_of is None else wrong_type_in(made_of, self.rule.finds, opset, dtype)
         if wrong:
             self._decline("{}", wrong)
 

@@ -178,4 +178,6 @@ def adaptive(body: Body) -> None:
         scaled = body.op("Mul", [body.op("Mul", [x, share]), alpha])
     else:
         scaled = _scaled(body, x, _scaled(body, share, alpha))
-    body.op("Max", [scaled, x] if c.once_in(2) else [x, scaled], body.shape)
+    y = body.op("Max", [scaled, x] if c.once_in(2) else [x, scaled])
+    # onnxruntime's Sigmoid has an absolute error, which tiny results would show
+    body.op("Add", [y, body.constant(np.asarray(1.0))], body.shape)

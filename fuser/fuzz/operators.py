@@ -140,6 +140,8 @@ def batch_normalization(body: Body) -> None:
     if from_float16:  # as mixed precision is exported: in float32, between two casts
         body.become(body.op("Cast", [body.value], to=FLOAT), body.shape, FLOAT)
     low, high = c.pick(((0.3, 2.0), (0.3, 2.0), (0.0, 0.0)))
+    if FLOAT16 in (body.dtype, body.start[1]):
+        low, high = 0.3, 2.0  # a variance of 0 takes what follows out of float16's range
     dtype = FLOAT if body.dtype == FLOAT16 and body.opset >= 15 and c.once_in(2) else body.dtype
     values = [body.constant(a, dtype, share=True) for a in (scale, shift, mean)]
     values.append(body.constant(c.array((channels,), low, high), dtype))
