@@ -14,6 +14,7 @@ from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto
 from fuser.engine.context import FUSED
 from fuser.engine.deferred import Deferred, Rounded
 from fuser.engine.node import domain_of, str_name
+from fuser.engine.unread import stranded_in, unread
 from fuser.errors import ModelError
 from fuser.storage import Block
 
@@ -36,61 +37,14 @@ def commit(context: Context, definitions: Iterable[FunctionProto]) -> None:
     """
     graphs = list(context.graphs())
     changed = [g for g in graphs if g.added or g.removed]
-    gone = _unread(changed)
+    gone = unread(changed)
     lost = {o for g in changed for n in g.removed for o in n.outputs if o}
     for graph in graphs:
-        stranded = _stranded(graph, lost)
+        stranded = stranded_in(graph, lost)
         if graph.added or graph.removed or id(graph) in gone or stranded:
             _commit_graph(graph, gone.get(id(graph), set()), stranded)
     _definitions(context, changed, {(f.name, f.overload): f for f in definitions})
     _initializer_inputs(context)
-
-
-# ---- what nobody reads any more
-
-
-def _unread(changed: list[Graph]) -> dict[int, set[str]]:
-    """The initializers, and the outputs of weight-side nodes, that lost their last reader; by the graph they are in.
-
-    Weight-side nodes that nobody reads are removed from their graphs on the way.
-    """
-    gone: dict[int, set[str]] = {}
-    by_the_dead: dict[int, frozenset[str]] = {}
-    work = [(g, v) for g in changed for v in g.left if v]
-    while work:
-        graph, value = work.pop()
-        home = graph.home(value)
-        if home is None or home.readers_of(value) or value in home.outputs:
-            continue
-        if id(home) not in by_the_dead:
-            by_the_dead[id(home)] = _read_by_the_dead(home)
-        if value in by_the_dead[id(home)]:
-            continue
-        if value in home.initializers:
-            gone.setdefault(id(home), set()).add(value)
-            continue
-        node = home.producer.get(value)
-        if (
-            node is None
-            or not node.live
-            or any(home.readers_of(o) or o in home.outputs for o in node.outputs)
-        ):
-            continue
-        for o in node.outputs:
-            home.producer.pop(o, None)
-            home.local.discard(o)
-        home.reads_no_more(node, node.inputs)
-        if node.original:
-            home.removed.add(node)
-        home.added.pop(node, None)
-        gone.setdefault(id(home), set()).update(node.outputs)
-        work += [(home, v) for v in node.inputs if v]
-    return gone
-
-
-def _read_by_the_dead(graph: Graph) -> frozenset[str]:
-    """What nodes read that reach no output: they stay, so what they read stays."""
-    return frozenset(v for n in graph.nodes if not n.live for v in n.inputs)
 
 
 # ---- one graph
@@ -125,17 +79,6 @@ def _commit_graph(graph: Graph, gone: set[str], stranded: set[int]) -> None:
     _put(graph.proto.value_info, [v for v in graph.proto.value_info if v.name in values])
     annotations = graph.proto.quantization_annotation
     _put(annotations, [a for a in annotations if a.tensor_name in values])
-
-
-def _stranded(graph: Graph, removed: set[str]) -> set[int]:
-    """Nodes that reach no output and read a value that a rewrite took away, here or in a graph around."""
-    stranded: set[int] = set()
-    lost: set[str] = set()
-    for node in graph.nodes if removed else ():
-        if not node.live and any(v in lost or (v in removed and graph.home(v) is None) for v in node.inputs):
-            stranded.add(id(node.proto))
-            lost.update(node.outputs)
-    return stranded
 
 
 def _put(field: Any, kept: list[Any]) -> None:
