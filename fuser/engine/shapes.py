@@ -88,7 +88,7 @@ class Shapes:
             return self._convolution(graph, node, depth)
         if op == "Transpose":
             return self._transpose(graph, node, depth)
-        if op in ("Gemm", "MatMul") and len(node.inputs) > 1:
+        if op in ("Gemm", "GemmLeakyRelu", "MatMul") and len(node.inputs) > 1:
             return self._matrix_product(graph, node, depth)
         return None
 
@@ -117,7 +117,7 @@ class Shapes:
         if x is None or len(x) != len(w):
             return (FREE, channels, *[FREE] * (len(w) - 2))
         if "Transpose" in node.op_type:
-            return (x[0], channels, *[FREE] * (len(w) - 2))
+            return (x[0], channels, *_spatial_transposed(node, x[2:], w[2:]))
         return (x[0], channels, *_spatial(graph, node, x[2:], w[2:]))
 
     def _matrix_product(self, graph: Graph, node: Node, depth: int) -> Shape | None:
@@ -126,9 +126,9 @@ class Shapes:
         b = self.shape(graph, node.inputs[1], depth + 1)
         columns = FREE
         if b is not None and len(b) == 2:
-            turned = graph.attribute(node, "transB") if node.op_type == "Gemm" else None
+            turned = graph.attribute(node, "transB") if node.op_type != "MatMul" else None
             columns = b[0] if turned is not None and turned.i else b[1]
-        if node.op_type == "Gemm":
+        if node.op_type != "MatMul":
             turned = graph.attribute(node, "transA")
             rows = FREE if a is None or len(a) != 2 else a[1] if turned is not None and turned.i else a[0]
             return (rows, columns)
@@ -264,6 +264,25 @@ def _spatial(graph: Graph, node: Node, x: Shape, kernel: Shape) -> Shape:
     sizes = zip(x, pads[:n], pads[n:], dilations, kernel, strides, strict=True)
     return tuple(
         [(d + a + b - e * (k - 1) - 1) // s + 1 if d >= 0 and s else FREE for d, a, b, e, k, s in sizes]
+    )
+
+
+def _spatial_transposed(node: Node, x: Shape, kernel: Shape) -> Shape:
+    """stride * (x - 1) + output_padding + dilation * (kernel - 1) + 1 - pads, as ConvTranspose says; free where others decide."""
+    n, given = len(x), node.attributes
+    if "auto_pad" in given or "output_shape" in given or any(a.ref_attr_name for a in given.values()):
+        return (FREE,) * n
+
+    def of(name: str, default: int, length: int) -> list[int]:
+        return list(given[name].ints) if name in given else [default] * length
+
+    strides, dilations, extra = of("strides", 1, n), of("dilations", 1, n), of("output_padding", 0, n)
+    pads = of("pads", 0, 2 * n)
+    if [len(v) for v in (strides, dilations, extra, pads)] != [n, n, n, 2 * n]:
+        return (FREE,) * n
+    sizes = zip(x, kernel, strides, dilations, extra, pads[:n], pads[n:], strict=True)
+    return tuple(
+        [s * (d - 1) + e + t * (k - 1) + 1 - a - b if d >= 0 else FREE for d, k, s, t, e, a, b in sizes]
     )
 
 

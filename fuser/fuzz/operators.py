@@ -143,7 +143,8 @@ def batch_normalization(body: Body) -> None:
     if FLOAT16 in (body.dtype, body.start[1]):
         low, high = 0.3, 2.0  # a variance of 0 takes what follows out of float16's range
     dtype = FLOAT if body.dtype == FLOAT16 and body.opset >= 15 and c.once_in(2) else body.dtype
-    values = [body.constant(a, dtype, share=True) for a in (scale, shift, mean)]
+    values = [body.constant(a, dtype, share=True) for a in (scale, shift)]
+    values.append(body.constant(mean, dtype))  # in training onnxruntime writes into it
     values.append(body.constant(c.array((channels,), low, high), dtype))
     attributes: dict[str, Any] = {"epsilon": c.pick((1e-3, 1e-2, 0.5))}
     if c.once_in(4):
