@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 NOT_TENSORS = "its type can't be compared"
 AMPLIFIES = "the model amplifies rounding"
 UNROUNDED = "without the rounding of"
-SAID = (AMPLIFIES, UNROUNDED)
+INEXACT = "onnxruntime computes what makes it to within"
+SAID = (AMPLIFIES, UNROUNDED, INEXACT)
 """How reasons of outputs begin or go on that the verdict repeats, since they passed otherwise than usual."""
 
 

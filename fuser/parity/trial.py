@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fuser.parity.conditioning import conditioned
 from fuser.parity.evidence import weighed
 from fuser.parity.judge import Judge
+from fuser.parity.kernels import absolute_errors, within_error
 from fuser.parity.outputs import compare_runs, conclude, negatives
 from fuser.parity.reference import misjudged
 from fuser.parity.repeat import has_random
@@ -114,8 +115,10 @@ def _try_engine(judge: Judge, a: Source, b: Source, feed: Callable[[Run], list[R
     outputs = conditioned(judge, a, runs, compare_runs(runs, results, skipped, judge.tolerance))
     if not judge.tolerance.fixed:
         outputs = without_rounding(judge, a, b, runs, outputs)
+    errors = {} if judge.tolerance.fixed or judge.engine != "onnxruntime" else absolute_errors(a.proto)
+    outputs = within_error(outputs, runs, results, errors)
     agreed = any(output.verdict == "passed" for output in outputs)
-    outputs = weighed(outputs, runs, judge.tolerance)
+    outputs = weighed(outputs, runs, judge.tolerance, errors)
     failed = any(output.verdict == "failed" for output in outputs)
     unstable = _unstable(judge, a, runs) if failed or has_random(a.proto) else {}
     outputs = tuple(_excused(output, unstable) for output in outputs)
