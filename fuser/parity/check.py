@@ -131,14 +131,16 @@ def _within(alone: Alone, whole: Parity, watched: Watched, sites: Sequence[Site]
         return replace(whole, verdict="failed", reason=reason, guilty=tuple(found.site for found in guilty))
     blind = sum(difference.negatives == 0.0 for difference in known)
     if blind and whole.verdict == "passed":
-        text = f"{whole.reason}; no negative value was seen at {blind} of {len(sites)} fused places"
+        fused = sum(site.has_activation for site in sites)
+        text = f"{whole.reason}; no negative value was seen at {blind} of {fused} fused places"
         return replace(whole, reason=text)
     return whole
 
 
 def _judged(difference: SiteDifference, whole: Parity, watched: Watched) -> SiteDifference:
     """With the signs that the whole model's runs showed, and its verdict where the site has none of its own."""
-    share = None if difference.site.graph else watched.negatives.get(difference.site.output)
+    site = difference.site
+    share = None if site.graph or not site.has_activation else watched.negatives.get(site.output)
     if difference.verdict != "inconclusive":
         return replace(difference, negatives=share)
     reason = f"judged within the whole model only: {difference.reason}"
@@ -192,6 +194,4 @@ def _blame(alone: Alone, whole: Parity, watched: Watched, trial: Trial, sites: S
             reason = f"site by site: all {len(sites)} agree alone, and all else is the same ({whole.reason}; {why})"
             return replace(whole, verdict="passed", reason=reason, sites=known)
     note += f"; {unjudged} could not be judged alone" if unjudged else ""
-    return replace(
-        whole, reason=f"{whole.reason}; no fused site differs when checked alone{note}", sites=known
-    )
+    return replace(whole, reason=f"{whole.reason}; no site differs when checked alone{note}", sites=known)

@@ -47,9 +47,13 @@ class OutputDifference:
     histogram: tuple[int, ...] = ()
 
 
+ANCHORS = frozenset({"Conv", "ConvTranspose", "Gemm"})
+"""The operators that others are folded into."""
+
+
 @dataclass(frozen=True)
 class Site:
-    """A fused place. The values at its border have the same names in A and in B.
+    """A place that was rewritten. The values at its border have the same names in A and in B.
 
     ``graph`` is "" for the main graph; "if_node/then_branch" for a body (the node's name, or its first
     output, then the attribute); "function domain::name" or "function domain::name:overload" for a model-local
@@ -62,6 +66,11 @@ class Site:
     inputs: tuple[str, ...]
     op: str
     nodes: tuple[str, ...] = ()
+
+    @property
+    def has_activation(self) -> bool:
+        """Whether what B has there is more than an operator into whose weights others went."""
+        return self.op not in ANCHORS
 
     def __str__(self) -> str:
         """As a sentence names it."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
 import onnx_graphsurgeon as gs
 import pytest
 from onnx import ModelProto
@@ -151,6 +152,21 @@ def test_parity_can_be_left_out_and_is_on_by_default() -> None:
     checked = fuser.fuse(conv_bn_leaky()).report.parity
     assert checked is not None
     assert (checked.verdict, len(checked.draws), len(checked.sites)) == ("passed", 3, 1)
+
+
+def test_a_place_that_is_only_folded_is_judged_alone() -> None:
+    """Where no output moves, what was folded is evidence as what was fused is."""
+    model = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["": 17]>
+        g (float[N,2,5,5] x) => (float[N,2,5,5] y)
+          <float[2,2,1,1] w = {1.0, 0.5, -0.5, 2.0}, float k = {3.0}, float far = {-1000.0}>
+        { c = Conv (x, w) m = Mul (c, k) s = Add (m, far) y = Sigmoid (s) }
+    """)
+    parity = fuser.fuse(model).report.parity
+    assert parity is not None
+    assert parity.verdict == "passed", parity.reason
+    assert "site by site: all 1 agree alone, and all else is the same" in parity.reason
+    assert [site.site.op for site in parity.sites] == ["Conv"]
 
 
 def test_inputs_of_the_callers_own() -> None:

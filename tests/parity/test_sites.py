@@ -112,7 +112,7 @@ def test_no_site_is_to_blame_for_what_is_outside():
     b.graph.node[-1].op_type = "Tanh"
     found = check_parity(a, b, sites=sites)
     assert (found.verdict, found.guilty) == ("failed", ())
-    assert "no fused site differs when checked alone: what gives 'z' in the main graph" in found.reason
+    assert "no site differs when checked alone: what gives 'z' in the main graph" in found.reason
 
 
 def with_custom(model: ModelProto, **attributes: int) -> ModelProto:
