@@ -244,11 +244,15 @@ class _Planner:
         return slot.dtype
 
     def _dtype(self, name: str) -> int:
-        """The element type of a value that runs; where no Cast is matched, that of the match's constants tells it."""
+        """The element type of a value that runs; where no Cast is matched, that of the match's constants tells it.
+
+        But not the parameters of a BatchNormalization, which may be float32 beside float16.
+        """
         known = self.graph.dtype(self._source(name))
         if known or any(n.op_type.startswith("Cast") for n in self.match.nodes.values()):
             return known
-        constants = (self.graph.constant(v) for n in self.match.nodes.values() for v in n.inputs if v)
+        others = (n for n in self.match.nodes.values() if n.op_type != "BatchNormalization")
+        constants = (self.graph.constant(v) for n in others for v in n.inputs if v)
         return next((c.dtype for c in constants if c is not None and c.dtype in FLOATS), 0)
 
     def _typed(self, const: Const, dtype: int, what: str) -> Const:
