@@ -171,9 +171,11 @@ class Graph:
 
     def sole_reader(self, value: str) -> Node | None:
         """The one live node that needs the value, unless it has none, several, or is an output of the graph."""
+        if value in self.outputs:
+            return None
         readers = self.readers.get(value, {})
-        if len(readers) == 1 or value in self.outputs:
-            return None if value in self.outputs else next(iter(readers))
+        if len(readers) == 1:
+            return next(iter(readers))
         alone = (r for r in readers if all(self.goes_with(other, (r,)) for other in readers))
         return next(alone, None)
 
