@@ -21,6 +21,7 @@ from fuser.cli.terminal import complain, let_go
 from fuser.errors import FuserError
 
 UNJUDGED, INTERRUPTED, TERMINATED = 2, 130, 143
+STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 @click.group(
@@ -46,7 +47,9 @@ for command in (
 def main() -> NoReturn:
     """Run the command of this process's arguments and exit with its status."""
     gc.disable()  # the process ends soon, and its memory with it: looking for cycles took a tenth of its time
-    signal.signal(signal.SIGTERM, _terminate)
+    for number in STOPS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as a shell's background job has it
+            signal.signal(number, _stop)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name the terminal can't show stops nothing
@@ -77,5 +80,10 @@ def run(arguments: Sequence[str]) -> int:
         return UNJUDGED
 
 
-def _terminate(_number: int, _frame: FrameType | None) -> NoReturn:
-    sys.exit(TERMINATED)  # unwinds, so that temporary files go
+def _stop(number: int, _frame: FrameType | None) -> NoReturn:
+    """Unwinds, so that temporary files go; told again meanwhile, it does not leave that halfway."""
+    for each in STOPS:
+        signal.signal(each, signal.SIG_IGN)
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    sys.exit(TERMINATED)

@@ -70,9 +70,13 @@ def _prepare() -> None:
 
 
 def _stop(number: int, _frame: object) -> None:
-    """A worker that is told to stop unwinds, so that its temporary files go, and says nothing."""
+    """A worker that is told to stop unwinds, so that its temporary files go, and says nothing.
+
+    Told again, by its parent after the terminal, it goes on unwinding: else it would leave what it was removing.
+    """
+    told = bool(_stopping)
     _stopping.append(number)
-    if _busy:
+    if _busy and not told:
         raise SystemExit(128 + number)
 
 

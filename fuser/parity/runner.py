@@ -100,7 +100,10 @@ class Worker:
 
     def peak(self, path: Path, feeds: Mapping[str, Array]) -> int | None:
         """Most bytes onnxruntime had in use during one run of a model file; None where it does not say."""
-        header, _ = self._ask({"do": "peak", "path": str(path)}, feeds)
+        with tempfile.TemporaryDirectory(
+            prefix="onnx-fuser-"
+        ) as folder:  # not the worker's, which may be killed
+            header, _ = self._ask({"do": "peak", "path": str(path), "folder": folder}, feeds)
         found = header["bytes"]
         return None if found is None else int(found)
 

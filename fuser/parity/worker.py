@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -46,7 +45,7 @@ def main() -> int:
                 run = None
             elif request["do"] == "peak":
                 run = None
-                header["bytes"] = peak_onnxruntime(request["path"], arrays)
+                header["bytes"] = peak_onnxruntime(request["path"], request["folder"], arrays)
             elif run is None:
                 raise RuntimeError("no model is loaded")  # noqa: TRY301
             else:
@@ -79,20 +78,19 @@ def load_onnxruntime(path: str) -> tuple[Run, str]:
     return _runner(session), f"onnxruntime {onnxruntime.__version__}, optimizations off"
 
 
-def peak_onnxruntime(path: str, feeds: Mapping[str, Array]) -> int | None:
-    """Most bytes in use when an operator had run, less those before the first, by onnxruntime's profile of a
-    run; None where this onnxruntime does not say. Memory that kernels give back is not in it.
+def peak_onnxruntime(path: str, folder: str, feeds: Mapping[str, Array]) -> int | None:
+    """Most bytes in use when an operator had run, less those before the first, by the profile of a run that
+    onnxruntime writes in the folder; None where this onnxruntime does not say. Memory that kernels give back is not in it.
     """
     import onnxruntime
 
-    with tempfile.TemporaryDirectory(prefix="onnx-fuser-") as folder:
-        options = _plain_options()
-        options.enable_mem_pattern = False  # a pattern takes one block for all values
-        options.enable_profiling = True
-        options.profile_file_prefix = f"{folder}/profile"
-        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        _runner(session)(feeds)
-        events = json.loads(Path(session.end_profiling()).read_text())
+    options = _plain_options()
+    options.enable_mem_pattern = False  # a pattern takes one block for all values
+    options.enable_profiling = True
+    options.profile_file_prefix = f"{folder}/profile"
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    _runner(session)(feeds)
+    events = json.loads(Path(session.end_profiling()).read_text())
     found = [event["args"] for event in events if event.get("cat") == "Node"]
     used = [
         (int(args["mem_bytes_requested_in_use"]), int(args["mem_requested_in_use_delta"]))

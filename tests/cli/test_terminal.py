@@ -27,6 +27,22 @@ fuser.optimize.check = check
 from fuser.cli import main
 main()
 """
+SLOW_TO_LEAVE = """
+import os, sys, tempfile, time
+import fuser.optimize
+def check(*arguments, **options):
+    folder = tempfile.mkdtemp()
+    try:
+        print("working", file=sys.stderr, flush=True)
+        time.sleep(60)
+    finally:
+        print("leaving", file=sys.stderr, flush=True)
+        time.sleep(0.5)
+        os.rmdir(folder)
+fuser.optimize.check = check
+from fuser.cli import main
+main()
+"""
 
 
 @pytest.fixture
@@ -132,6 +148,27 @@ def test_an_interrupt_leaves_nothing_behind(number: signal.Signals, status: int,
         assert child.stdout.read() == ""
     assert "Traceback" not in said
     assert sorted(p.name for p in tmp_path.iterdir()) == ["model.onnx", "scratch"]
+    assert not list(scratch.iterdir())
+
+
+@pytest.mark.usefixtures("model")
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_does_not_stop_what_the_first_began(
+    number: signal.Signals, status: int, second: signal.Signals, tmp_path: Path
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    command = [sys.executable, "-c", SLOW_TO_LEAVE, *OPTIMIZE[:-1]]
+    with subprocess.Popen(
+        command, env=environment(TMPDIR=str(scratch)), stderr=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stderr is not None
+        for sent, line in ((number, "working\n"), (second, "leaving\n")):
+            assert child.stderr.readline() == line
+            child.send_signal(sent)
+        assert child.wait() == status
+        assert "Traceback" not in child.stderr.read()
     assert not list(scratch.iterdir())
 
 

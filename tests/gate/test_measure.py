@@ -122,3 +122,13 @@ def test_a_process_that_ended_leaves_its_model_unjudged(ended: BaseException) ->
     future: Future[pool.Result] = Future()
     future.set_exception(ended)
     assert "the process that measured it was ended" in str(pool._result(future))
+
+
+def test_a_worker_told_to_stop_twice_unwinds_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal tells it and then its parent does; the second must not end the removing of temporary files."""
+    monkeypatch.setattr(pool, "_busy", ["model"])
+    monkeypatch.setattr(pool, "_stopping", [])
+    with pytest.raises(SystemExit) as stopped:
+        pool._stop(2, None)
+    assert stopped.value.code == 130
+    pool._stop(15, None)
