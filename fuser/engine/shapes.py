@@ -22,6 +22,7 @@ from onnx import (
 )
 
 from fuser.engine.schema import ELEMENTWISE, a_type, schema
+from fuser.engine.spatial import FREE, convolved, transposed
 
 if TYPE_CHECKING:
     from fuser.engine.context import Context
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 """Dims; -1 where a dim is not known."""
-FREE = -1
 SAME = frozenset(
     {"Abs", "BatchNormalization", "Cast", "CastLike", "Clip", "Dropout", "Elu", "Exp", "Identity", "InstanceNormalization",
      "LeakyRelu", "Neg", "PRelu", "Relu", "Sigmoid", "Softplus", "Sqrt", "Tanh"}
@@ -117,8 +117,8 @@ class Shapes:
         if x is None or len(x) != len(w):
             return (FREE, channels, *[FREE] * (len(w) - 2))
         if "Transpose" in node.op_type:
-            return (x[0], channels, *_spatial_transposed(node, x[2:], w[2:]))
-        return (x[0], channels, *_spatial(graph, node, x[2:], w[2:]))
+            return (x[0], channels, *transposed(node.attributes, x[2:], w[2:]))
+        return (x[0], channels, *convolved(node.attributes, x[2:], w[2:]))
 
     def _matrix_product(self, graph: Graph, node: Node, depth: int) -> Shape | None:
         """Gemm gives [M, N], MatMul by a matrix its first operand's shape with N for the last dim."""
@@ -247,43 +247,6 @@ class Shapes:
         except Exception:
             return {}
         return _stated_types(inferred.graph)
-
-
-def _spatial(graph: Graph, node: Node, x: Shape, kernel: Shape) -> Shape:
-    """floor((x + pads - dilation * (kernel - 1) - 1) / stride) + 1, as the operator Conv says; free where auto_pad decides."""
-    n = len(x)
-    given = node.attributes
-    auto = given["auto_pad"].s if "auto_pad" in given else b"NOTSET"
-    if auto not in (b"NOTSET", b"VALID", b"") or any(a.ref_attr_name for a in given.values()):
-        return (FREE,) * n
-    strides = given["strides"].ints[:] if "strides" in given else [1] * n
-    dilations = given["dilations"].ints[:] if "dilations" in given else [1] * n
-    pads = given["pads"].ints[:] if "pads" in given and auto != b"VALID" else [0] * 2 * n
-    if len(strides) != n or len(dilations) != n or len(pads) != 2 * n:
-        return (FREE,) * n
-    sizes = zip(x, pads[:n], pads[n:], dilations, kernel, strides, strict=True)
-    return tuple(
-        [(d + a + b - e * (k - 1) - 1) // s + 1 if d >= 0 and s else FREE for d, a, b, e, k, s in sizes]
-    )
-
-
-def _spatial_transposed(node: Node, x: Shape, kernel: Shape) -> Shape:
-    """stride * (x - 1) + output_padding + dilation * (kernel - 1) + 1 - pads, as ConvTranspose says; free where others decide."""
-    n, given = len(x), node.attributes
-    if "auto_pad" in given or "output_shape" in given or any(a.ref_attr_name for a in given.values()):
-        return (FREE,) * n
-
-    def of(name: str, default: int, length: int) -> list[int]:
-        return list(given[name].ints) if name in given else [default] * length
-
-    strides, dilations, extra = of("strides", 1, n), of("dilations", 1, n), of("output_padding", 0, n)
-    pads = of("pads", 0, 2 * n)
-    if [len(v) for v in (strides, dilations, extra, pads)] != [n, n, n, 2 * n]:
-        return (FREE,) * n
-    sizes = zip(x, kernel, strides, dilations, extra, pads[:n], pads[n:], strict=True)
-    return tuple(
-        [s * (d - 1) + e + t * (k - 1) + 1 - a - b if d >= 0 else FREE for d, k, s, t, e, a, b in sizes]
-    )
 
 
 def _stated_types(proto: GraphProto | FunctionProto) -> dict[str, TypeProto]:

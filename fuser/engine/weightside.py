@@ -17,7 +17,7 @@ from fuser.engine.constant import Const, from_node, from_tensor
 from fuser.engine.evaluate import evaluate, python_value
 from fuser.engine.node import str_name
 from fuser.engine.operators import OPERATORS, Undecided
-from fuser.engine.shapes import FREE
+from fuser.engine.spatial import FREE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
