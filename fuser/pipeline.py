@@ -22,7 +22,9 @@ from fuser.engine.rewriter import Rewriter
 from fuser.engine.weightside import is_same_on_every_run
 from fuser.passes import PASSES, Rules, Work, fuse, sort_rules
 from fuser.passes.contradictions import check
+from fuser.passes.site import BATCHNORM
 from fuser.report import Declined, Fusion, Rewrite, RuleCount
+from fuser.report.facts import operator_name
 
 if TYPE_CHECKING:
     from fuser.engine.mismatch import Mismatch
@@ -142,7 +144,7 @@ def _functions_first(works: list[Work]) -> list[Work]:
 
 def _nothing_left(work: Work) -> bool:
     """Whether a function holds nothing that might still fuse with what stands around its calls."""
-    open_ended = work.rules.anchors | work.rules.fuse.keys() | {("", "BatchNormalization")}
+    open_ended = work.rules.anchors | work.rules.fuse.keys() | {BATCHNORM}
     return not any(n.kind in open_ended for n in work.graph.live_nodes())
 
 
@@ -169,12 +171,8 @@ def _fusions(work: Work) -> Iterator[Fusion]:
             folded=tuple([str_name(n) for n in node.origin.nodes if n in affine]),
             rules=node.origin.rules,
             negative_slope=None if slope is None or slope.ref_attr_name else slope.f,
-            ops=tuple([_operator(n) for n in node.origin.nodes]),
+            ops=tuple([operator_name(*n.kind) for n in node.origin.nodes]),
         )
-
-
-def _operator(node: Node) -> str:
-    return "::".join(node.kind) if node.kind[0] else node.op_type
 
 
 def _declined(works: Iterable[Work]) -> tuple[Declined, ...]:

@@ -48,6 +48,10 @@ def _slope(body: Body) -> str:
     return body.constant(body.choices.array(channels, 0.0, 1.0) if values is None else values)
 
 
+def _comparison(body: Body) -> str:
+    return body.choices.pick(COMPARISONS if body.opset >= 12 else COMPARISONS[:2])
+
+
 def _scaled(body: Body, value: str, slope: str) -> str:
     return body.op("Mul", [slope, value] if body.choices.once_in(2) else [value, slope])
 
@@ -68,8 +72,7 @@ def where(body: Body) -> None:
     if body.opset < 9:
         leaky(body)
         return
-    c, x = body.choices, body.value
-    test = c.pick(COMPARISONS if body.opset >= 12 else COMPARISONS[:2])
+    c, x, test = body.choices, body.value, _comparison(body)
     threshold = body.constant(np.asarray(c.pick((0.0, 0.0, 0.0, 0.5))))
     condition = body.op(test, [threshold, x] if c.once_in(4) else [x, threshold])
     scaled = _scaled(body, x, _slope(body))
@@ -123,8 +126,7 @@ def factor(body: Body) -> None:
     if body.opset < 9:
         leaky(body)
         return
-    c, x = body.choices, body.value
-    test = c.pick(COMPARISONS if body.opset >= 12 else COMPARISONS[:2])
+    c, x, test = body.choices, body.value, _comparison(body)
     condition = body.op(test, [x, body.constant(np.asarray(0.0))])
     one = body.constant(np.asarray(c.pick((1.0, 1.0, 0.9))))
     slope = _slope(body)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuser.errors import ModelError
+from fuser.passes.site import BATCHNORM
 
 if TYPE_CHECKING:
     from fuser.engine.graph import Graph
@@ -22,7 +23,7 @@ def check(graph: Graph) -> None:
         ModelError: says which node, how many channels each has, and what to do.
     """
     for node in graph.live_nodes():
-        if node.kind == ("", "BatchNormalization"):
+        if node.kind == BATCHNORM:
             channels = _channels_of_anchor(graph, node.inputs[0])
             if channels is not None:
                 _check_node(graph, node, channels)

@@ -13,12 +13,10 @@ from fuser.engine.compiled import INTERNAL
 from fuser.engine.mismatch import Mismatch
 from fuser.engine.node import str_name
 from fuser.engine.rewriter import Applied
-from fuser.passes.site import FARTHEST, Work, added
+from fuser.passes.site import BATCHNORM, FARTHEST, Work, added
 
 if TYPE_CHECKING:
     from fuser.engine.node import Node
-
-BATCHNORM = ("", "BatchNormalization")
 
 
 def fold(work: Work) -> None:

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 from fuser.engine.mismatch import Mismatch
 from fuser.engine.node import str_name
-from fuser.passes.site import FARTHEST
+from fuser.passes.site import BATCHNORM, FARTHEST
 
 if TYPE_CHECKING:
     from fuser.engine.node import Node
     from fuser.passes.site import Work
 
-BATCHNORM = ("", "BatchNormalization")
 ACTIVATIONS = frozenset({("", "LeakyRelu"), ("", "PRelu")})
 BETWEEN = frozenset(
     {"Add", "AveragePool", "BatchNormalization", "Cast", "Clip", "Concat", "DequantizeLinear", "Div", "Dropout", "Flatten",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fuser.engine.node import Kind, Node
     from fuser.passes.rules import Rules
 
+BATCHNORM = ("", "BatchNormalization")
 FARTHEST = 16
 """An operator moves past at most so many others, and an anchor that lies further away is not within reach."""
 

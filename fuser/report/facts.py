@@ -35,7 +35,7 @@ class Facts:
         """
         graphs = list(graphs_of(model))
         nodes = [node for graph in graphs for node in graph.node]
-        kinds = Counter(map(operator, nodes))
+        kinds = Counter(operator_name(n.domain, n.op_type) for n in nodes)
         _refuse_bytes((*kinds, *map(name_of, nodes)))
         return cls(
             nodes=len(nodes),
@@ -156,9 +156,9 @@ def _refuse_bytes(names: Iterable[str]) -> None:
         )
 
 
-def operator(node: NodeProto) -> str:
+def operator_name(domain: str, op_type: str) -> str:
     """The operator as reports name it: ``Conv``, or ``fuser::ConvLeakyRelu``."""
-    return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}::{node.op_type}"
+    return op_type if domain in ("", "ai.onnx") else f"{domain}::{op_type}"
 
 
 def name_of(node: NodeProto) -> str:
