@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from onnx import FunctionProto, ModelProto
 
     from fuser.options import Options
-    from fuser.parity import Site
 
 
 def run(stored: StoredModel, options: Options) -> Report:
@@ -63,9 +62,11 @@ def run(stored: StoredModel, options: Options) -> Report:
 def check(before: Path | ModelProto, stored: StoredModel, report: Report, options: Options) -> Report:
     """The report with the parity of the rewritten model and the one it came from."""
     from fuser.parity import check_parity
+    from fuser.places import changed_places
 
     started = time.perf_counter()
-    sites = _sites(load(before).proto if isinstance(before, Path) else before, stored.proto, report)
+    original = _opened(before)
+    sites = changed_places(original.proto, stored.proto, report.fusions, report.rewrites)
     with tempfile.TemporaryDirectory(prefix="onnx-fuser-") as folder:
         written = save(stored, Path(folder) / "fused.onnx", digest=False)
         parity = check_parity(
@@ -75,48 +76,28 @@ def check(before: Path | ModelProto, stored: StoredModel, report: Report, option
         )  # fmt: skip
         checked = time.perf_counter()
         report = replace(report, parity=parity, timing={**report.timing, "parity": checked - started})
-        return studied(before, stored, report, options, fused=written.path)
+        return _studied(original, stored, report, options, written.path)
 
 
-def _sites(before: ModelProto, after: ModelProto, report: Report) -> tuple[Site, ...]:
-    """The fused places, and those of the main graph where something was only folded between values that both models have."""
-    from fuser.parity import Site
-    from fuser.parity.result import ANCHORS
-
-    fused = [Site(f.graph, f.output, f.inputs, f.op, f.nodes) for f in report.fusions]
-    taken = {site.output for site in fused if not site.graph}
-    nodes: dict[str, tuple[str, ...]] = {}
-    for r in report.rewrites:
-        step = r.pass_name
-        if step == "fold" and not r.graph and r.output not in taken:
-            nodes[r.output] = (*nodes.get(r.output, ()), *r.nodes)
-    known = {o for node in before.graph.node for o in node.output} | {v.name for v in before.graph.input}
-    folded = [
-        Site("", node.output[0], (node.input[0],), node.op_type, tuple(dict.fromkeys(nodes[node.output[0]])))
-        for node in after.graph.node
-        if node.domain in ("", "ai.onnx")
-        and node.op_type in ANCHORS
-        and node.output[0] in nodes
-        and known.issuperset((node.input[0], node.output[0]))
-    ]
-    return (*fused, *folded)
+def studied(before: Path | ModelProto, stored: StoredModel, report: Report, options: Options) -> Report:
+    """The report with memory and advice, where it will be read; nothing is run."""
+    return _studied(_opened(before), stored, report, options, None) if options.hashes else report
 
 
-def studied(
-    before: Path | ModelProto,
-    stored: StoredModel,
-    report: Report,
-    options: Options,
-    fused: Path | None = None,
+def _opened(model: Path | ModelProto) -> StoredModel:
+    return load(model) if isinstance(model, Path) else from_proto(model)
+
+
+def _studied(
+    original: StoredModel, stored: StoredModel, report: Report, options: Options, fused: Path | None
 ) -> Report:
-    """The report with memory and advice, where it will be read. ``fused`` is a file with the rewritten model."""
+    """The report with memory and advice, and onnxruntime's own figures where ``fused`` is a file with the rewritten model."""
     if not options.hashes:
         return report
     from fuser.report.study import study
 
     started = time.perf_counter()
-    model = load(before) if isinstance(before, Path) else from_proto(before)
-    report = study(model, stored, report, shapes=options.shapes, fused=fused, timeout=options.timeout)
+    report = study(original, stored, report, shapes=options.shapes, fused=fused, timeout=options.timeout)
     return replace(report, timing={**report.timing, "study": time.perf_counter() - started})
 
 

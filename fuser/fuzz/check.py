@@ -15,8 +15,12 @@ from onnx import ModelProto
 
 from fuser.fuzz.explained import unexplained
 from fuser.fuzz.kept import lost
+from fuser.parity.border import Types
+from fuser.parity.check import judge_models
 from fuser.parity.compare import Tolerance
+from fuser.parity.cut import Cutter
 from fuser.parity.draws import Plan, drawn
+from fuser.parity.sites import Alone
 from fuser.parity.source import (
     input_specs,
     interface_difference,
@@ -24,8 +28,8 @@ from fuser.parity.source import (
     overridable,
     weight_tolerance,
 )
-from fuser.parity.trial import try_models
 from fuser.pipeline import Rewritten, rewrite
+from fuser.places import changed_places
 from fuser.storage import from_proto, load
 
 if TYPE_CHECKING:
@@ -70,7 +74,7 @@ def check(
     except Exception as e:
         return Outcome((Fault("invalid", str(e)[:500]),))
     found = []
-    verdict, reason = parity(model, after, worker, folder) if "wrong" in kinds else ("passed", "")
+    verdict, reason = parity(model, after, done, worker, folder) if "wrong" in kinds else ("passed", "")
     if verdict == "failed":
         found.append(Fault("wrong", reason))
     if "unstable" in kinds:
@@ -109,8 +113,10 @@ def _with_data_file(model: ModelProto, folder: Path) -> Path:
     return path
 
 
-def parity(before: Drawn, after: ModelProto, worker: Worker, folder: Path) -> tuple[str, str]:
-    """The verdict on both models as wholes, and its reason."""
+def parity(
+    before: Drawn, after: ModelProto, done: Rewritten, worker: Worker, folder: Path
+) -> tuple[str, str]:
+    """The verdict on both models, as wholes and place by place, and its reason."""
     a, b = open_model(before.model, "A", folder), open_model(after, "B", folder)
     different = interface_difference(a.proto, b.proto, freeze_inputs=before.freeze_inputs)
     if different:
@@ -119,7 +125,10 @@ def parity(before: Drawn, after: ModelProto, worker: Worker, folder: Path) -> tu
     plan = Plan(specs, 2, 0, {}, {} if before.freeze_inputs else overridable(a))
     tolerance = weight_tolerance(a.proto)
     allowed = Tolerance(tolerance * COARSE if tolerance > FLOAT32 else tolerance, fixed=False)
-    trial = try_models(worker, a, b, partial(drawn, plan), allowed)
-    if tolerance > FLOAT32 and re.search(r"A is (-?inf|nan)", trial.reason):
+    sites = changed_places(before.model, after, done.fusions, done.rewrites)
+    cutters = Cutter.of(a), Cutter.of(b)
+    alone = Alone(worker, *cutters, Types(cutters[0]), folder, allowed, plan.draws, plan.seed)
+    found = judge_models(alone, partial(drawn, plan), sites)
+    if tolerance > FLOAT32 and re.search(r"A is (-?inf|nan)", found.reason):
         return "inconclusive", "A leaves float16's range"
-    return trial.verdict, trial.reason
+    return found.verdict, found.reason

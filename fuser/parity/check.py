@@ -33,9 +33,11 @@ from fuser.parity.trial import Trial, try_models
 from fuser.parity.watch import Watched, watch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from onnx import ModelProto
+
+    from fuser.parity.draws import Ran, Run
 
 
 def check_parity(
@@ -85,12 +87,15 @@ def check_parity(
             )
             plan = Plan(specs, draws, seed, shapes or {}, {} if freeze_inputs else overridable(source_a))
             feed = partial(drawn, plan) if feeds is None else partial(supplied, feeds)
-            trial = try_models(worker, source_a, source_b, feed, allowed)
-            if not sites and not trial.weak:
-                return _as_parity(trial)
             cutters = Cutter.of(source_a), Cutter.of(source_b)
             alone = Alone(worker, *cutters, Types(cutters[0]), folder, allowed, draws, seed)
-            return _conclude(alone, trial, sites)
+            return judge_models(alone, feed, sites)
+
+
+def judge_models(alone: Alone, feed: Callable[[Run], list[Ran]], sites: Sequence[Site]) -> Parity:
+    """The verdict on the two models of ``alone``, of the same interface: as wholes on what ``feed`` runs, then at the sites."""
+    trial = try_models(alone.worker, alone.a.source, alone.b.source, feed, alone.tolerance)
+    return _conclude(alone, trial, sites) if sites or trial.weak else _as_parity(trial)
 
 
 def _check_options(draws: int, tolerance: float | None, timeout: float, memory: int | None) -> None:

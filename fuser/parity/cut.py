@@ -38,6 +38,11 @@ class Cutter:
         """Index the model once."""
         return cls(source, scopes(source.proto))
 
+    def border(self, site: Site) -> list[str]:
+        """The site's inputs, as far as the model has them: from where to cut it out of this model and its counterpart."""
+        scope = self.scopes.get(site.graph)
+        return list(site.inputs) if scope is None else scope.known(site.inputs)
+
     def cut(self, site: Site, border: Sequence[str]) -> ModelProto:
         """What computes the site's output from ``border`` and constants; the border's types are left open.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ def outside_change(a: Cutter, b: Cutter, sites: Sequence[Site]) -> str:
         other = b.scopes.get(path)
         if other is None:
             return f"B lacks {path or 'the main graph'}"
-        here = [site for site in sites if site.graph == path]
+        here = [replace(site, inputs=tuple(a.border(site))) for site in sites if site.graph == path]
         one, two = _summary(a, scope, here), _summary(b, other, here)
         if one != two:
             name = next(iter((one - two) or (two - one)))[-1]

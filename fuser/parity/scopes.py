@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fuser.parity.source import subgraphs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
@@ -41,6 +41,10 @@ class Scope:
                 return scope
             scope = scope.parent
         return None
+
+    def known(self, names: Iterable[str]) -> list[str]:
+        """Those of the names that have an owner: a value of a call that only the other model opened has none."""
+        return [name for name in names if self.owner(name) is not None]
 
 
 def scopes(model: ModelProto) -> dict[str, Scope]:

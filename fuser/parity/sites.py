@@ -102,7 +102,7 @@ class Alone:
     def _cut(self, site: Site, seen: Mapping[str, Seen]) -> Cut | SiteDifference:
         """The site's two models, or why there are none."""
         try:
-            cut_a = self.a.cut(site, site.inputs)
+            cut_a = self.a.cut(site, self.a.border(site))
             names = [value.name for value in cut_a.graph.input]
         except CutError as error:
             return SiteDifference(site, "inconclusive", (), None, f"it can't be cut out: {error}")
