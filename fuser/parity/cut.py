@@ -9,7 +9,7 @@ import onnx_graphsurgeon as gs
 from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorProto, helper
 from onnx_graphsurgeon.logger import G_LOGGER
 
-from fuser.parity.scopes import Scope, bound_attributes, calls, constant, region, scopes
+from fuser.parity.scopes import Scope, border, bound_attributes, calls, constant, region, scopes
 from fuser.parity.source import Source, all_nodes, subgraphs
 
 if TYPE_CHECKING:
@@ -39,12 +39,12 @@ class Cutter:
         return cls(source, scopes(source.proto))
 
     def border(self, site: Site) -> list[str]:
-        """The site's inputs, as far as the model has them: from where to cut it out of this model and its counterpart."""
+        """Those of the site's inputs from which this model, and its counterpart, compute the site's output."""
         scope = self.scopes.get(site.graph)
-        return list(site.inputs) if scope is None else scope.known(site.inputs)
+        return list(site.inputs) if scope is None else border(scope, site.output, site.inputs)
 
-    def cut(self, site: Site, border: Sequence[str]) -> ModelProto:
-        """What computes the site's output from ``border`` and constants; the border's types are left open.
+    def cut(self, site: Site, names: Sequence[str]) -> ModelProto:
+        """What computes the site's output from ``names`` and constants; the border's types are left open.
 
         Graph inputs met on the way become inputs too. Raises CutError.
         """
@@ -52,8 +52,8 @@ class Cutter:
         if scope is None:
             raise CutError(f"{self.source.label} has no graph {site.graph!r}")
         weights = self._arguments(scope)
-        border = [name for name in border if name not in weights]
-        found = region(scope, site.output, [*border, *weights])
+        names = [name for name in names if name not in weights]
+        found = region(scope, site.output, [*names, *weights])
         if found.missing:
             raise MissingError(f"{self.source.label} has no value {found.missing[0]!r}")
         nodes = [self.source.inline(self.scopes[path].nodes[index]) for path, index in found.nodes]
@@ -65,7 +65,7 @@ class Cutter:
             weights.values()
         )
         model.graph.initializer.extend(self.source.inline(tensor) for tensor in initializers)
-        return _isolate(model, [*border, *(name for name in found.free if name not in weights)], site.output)
+        return _isolate(model, [*names, *(name for name in found.free if name not in weights)], site.output)
 
     def _model(self, scope: Scope, nodes: Sequence[NodeProto]) -> ModelProto:
         """Without functions: they are put back untouched after onnx-graphsurgeon."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fuser.parity.source import subgraphs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
@@ -42,9 +42,10 @@ class Scope:
             scope = scope.parent
         return None
 
-    def known(self, names: Iterable[str]) -> list[str]:
-        """Those of the names that have an owner: a value of a call that only the other model opened has none."""
-        return [name for name in names if self.owner(name) is not None]
+    def place(self, name: str) -> tuple[str, int] | None:
+        """The path and the index of the node that makes the value."""
+        owner = self.owner(name)
+        return None if owner is None or name not in owner.producers else (owner.path, owner.producers[name])
 
 
 def scopes(model: ModelProto) -> dict[str, Scope]:
@@ -151,6 +152,20 @@ def region(scope: Scope, output: str, border: Sequence[str]) -> Region:
             free.append(name)
     nodes = tuple((places[key], key[1]) for key in sorted(places))
     return Region(nodes, initializers, tuple(sorted(free)), tuple(missing))
+
+
+def border(scope: Scope, output: str, names: Sequence[str]) -> list[str]:
+    """Those of the names from which the scope computes ``output``.
+
+    Where the other model opened a call, what it names may not exist here, or come from the very call that gives the output.
+    """
+    known = [name for name in names if scope.owner(name) is not None]
+    while True:
+        inside = set(region(scope, output, known).nodes)
+        kept = [name for name in known if scope.place(name) not in inside]
+        if kept == known:
+            return known
+        known = kept
 
 
 def calls(found: Mapping[str, Scope], function: FunctionProto) -> Iterator[tuple[Scope, NodeProto]]:

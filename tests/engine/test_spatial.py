@@ -36,6 +36,10 @@ def convolutions(draw: st.DrawFn) -> tuple[str, tuple[int, ...], tuple[int, ...]
         attributes["auto_pad"] = padding
     if op == "ConvTranspose" and not padding.startswith("SAME") and draw(st.booleans()):
         attributes["output_padding"] = ints(0, 2)
+    if op == "ConvTranspose" and padding.startswith(
+        "SAME"
+    ):  # onnx crops nothing, so its sizes differ for smaller kernels
+        attributes.pop("strides", None)
     if op == "ConvTranspose" and draw(st.integers(0, 3)) == 0:
         attributes["output_shape"] = ints(20, 30)  # onnx wants it no smaller than the input
     return op, tuple(ints(8, 20)), tuple(ints(1, 3)), attributes
@@ -58,12 +62,7 @@ def test_sizes_are_those_of_shape_inference(
     found = shape_inference.infer_node_outputs(defs.get_schema(op, 13), node, types)
     expected = tuple(d.dim_value for d in found["y"].tensor_type.shape.dim)[2:]
     of = convolved if op == "Conv" else transposed
-    found_here = of(protos(attributes), x, kernel)
-    if attributes.get("auto_pad", "").startswith("SAME") and op == "ConvTranspose":
-        reach = [t * (k - 1) + 1 for t, k in zip(attributes.get("dilations", [1] * 3), kernel, strict=False)]
-        strides = attributes.get("strides", [1] * 3)
-        expected = tuple(e if r >= s else FREE for e, r, s in zip(expected, reach, strides, strict=False))
-    assert found_here == expected
+    assert of(protos(attributes), x, kernel) == expected
 
 
 @pytest.mark.parametrize(
@@ -77,6 +76,7 @@ def test_sizes_are_those_of_shape_inference(
         (transposed, (FREE, 7), {"auto_pad": "SAME_LOWER", "strides": [2, 2]}, (FREE, 14)),
         (transposed, (FREE, 7), {"output_shape": [9, 9]}, (9, 9)),
         (transposed, (7, 7), {"output_shape": [1, 2, 9, 9]}, (FREE, FREE)),
+        (transposed, (7, 7), {"auto_pad": "SAME_UPPER", "strides": [2, 4]}, (14, FREE)),
         # onnx's shape inference says 15, onnxruntime gives 14
         (transposed, (7, 7), {"auto_pad": "SAME_UPPER", "strides": [2, 2], "output_padding": [1, 1]}, (FREE, FREE)),
     ],

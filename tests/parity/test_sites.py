@@ -101,6 +101,28 @@ def test_blame_finds_a_site_in_a_function():
     assert (found.verdict, found.guilty) == ("failed", tuple(sites))
 
 
+def opened(slope: float) -> tuple[ModelProto, ModelProto, list[Site]]:
+    """A call of two outputs, and the same opened; the site reads one of them and a value that A does not name."""
+    head = """<ir_version: 10, opset_import: ["": 17, "local": 1]>
+        g (float[N, 4] x) => (float[N, 4] a, float[N, 4] z) <float[4] w = {1, -2, 3, -4}, float[4] none = {0, 0, 0, 0}> {"""
+    a = parser.parse_model(f"""{head}
+        a, y = local.Block(x, w) z = Mul(y, none) }}
+        <domain: "local", opset_import: ["": 17]> Block (x, w) => (a, y)
+        {{ a = Mul(x, w) s = Selu(x) m = Mul(a, s) y = LeakyRelu<alpha = 0.2>(m) }}""")
+    b = parser.parse_model(f"""{head}
+        a = Mul(x, w) s = Selu(x) m = Mul(a, s) y = LeakyRelu<alpha = {slope}>(m) z = Mul(y, none) }}""")
+    return a, b, [Site("", "y", ("a", "s"), "LeakyRelu")]
+
+
+@pytest.mark.parametrize(("slope", "verdict"), [(0.2, "passed"), (0.3, "failed")])
+def test_a_site_in_an_opened_call_is_cut_from_where_both_have_values(slope: float, verdict: str):
+    """Nothing comes of it in the outputs, so only the site alone can tell."""
+    a, b, sites = opened(slope)
+    found = check_parity(a, b, sites=sites)
+    assert (found.sites[0].verdict, found.sites[0].alone) == (verdict, True)
+    assert found.guilty == (tuple(sites) if verdict == "failed" else ())
+
+
 def test_no_site_is_to_blame_for_what_is_outside():
     """The reason says that, and names the first node that is not the same."""
     a = conv_bn_leaky(channels=(3, 4))
