@@ -117,8 +117,8 @@ def absolute(body: Body) -> None:
 
 
 def other(body: Body) -> None:
-    """What is no LeakyRelu. Not Sigmoid: onnxruntime's has an absolute error that small results show."""
-    body.op(body.choices.pick(("Relu", "Selu", "Tanh", "Elu", "Softplus")), [body.value], body.shape)
+    """What is no LeakyRelu."""
+    body.op(body.choices.pick(("Relu", "Selu", "Tanh", "Elu", "Softplus", "Sigmoid")), [body.value], body.shape)
 
 
 def factor(body: Body) -> None:
