@@ -15,7 +15,7 @@ from onnx import FunctionProto
 
 from fuser.engine.commit import commit
 from fuser.engine.compiled import INTERNAL
-from fuser.engine.context import FUSED, Context
+from fuser.engine.context import FUSED, Context, function_key
 from fuser.engine.functions import called_functions, drop_functions
 from fuser.engine.node import str_name
 from fuser.engine.rewriter import Rewriter
@@ -143,9 +143,10 @@ def _functions_first(works: list[Work]) -> list[Work]:
 
 
 def _nothing_left(work: Work) -> bool:
-    """Whether a function holds nothing that might still fuse with what stands around its calls."""
+    """Whether a function holds nothing that might still fuse with what stands around its calls, nor do those it calls."""
     open_ended = work.rules.anchors | work.rules.fuse.keys() | {BATCHNORM}
-    return not any(n.kind in open_ended for n in work.graph.live_nodes())
+    functions = work.graph.context.functions_by_key.keys() - work.closed
+    return not any(n.kind in open_ended or function_key(n) in functions for n in work.graph.live_nodes())
 
 
 def _fusions(work: Work) -> Iterator[Fusion]:

@@ -118,7 +118,9 @@ def absolute(body: Body) -> None:
 
 def other(body: Body) -> None:
     """What is no LeakyRelu."""
-    body.op(body.choices.pick(("Relu", "Selu", "Tanh", "Elu", "Softplus", "Sigmoid")), [body.value], body.shape)
+    body.op(
+        body.choices.pick(("Relu", "Selu", "Tanh", "Elu", "Softplus", "Sigmoid")), [body.value], body.shape
+    )
 
 
 def factor(body: Body) -> None:

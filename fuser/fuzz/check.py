@@ -18,8 +18,8 @@ from fuser.fuzz.kept import lost
 from fuser.parity.border import Types
 from fuser.parity.check import judge_models
 from fuser.parity.compare import Tolerance
-from fuser.parity.cut import Cutter
 from fuser.parity.draws import Plan, drawn
+from fuser.parity.pair import Pair
 from fuser.parity.sites import Alone
 from fuser.parity.source import (
     input_specs,
@@ -126,8 +126,8 @@ def parity(
     tolerance = weight_tolerance(a.proto)
     allowed = Tolerance(tolerance * COARSE if tolerance > FLOAT32 else tolerance, fixed=False)
     sites = changed_places(before.model, after, done.fusions, done.rewrites)
-    cutters = Cutter.of(a), Cutter.of(b)
-    alone = Alone(worker, *cutters, Types(cutters[0]), folder, allowed, plan.draws, plan.seed)
+    pair = Pair.of(a, b)
+    alone = Alone(worker, pair, Types(pair.a), folder, allowed, plan.draws, plan.seed)
     found = judge_models(alone, partial(drawn, plan), sites)
     if tolerance > FLOAT32 and re.search(r"A is (-?inf|nan)", found.reason):
         return "inconclusive", "A leaves float16's range"

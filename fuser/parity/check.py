@@ -12,11 +12,11 @@ from fuser.errors import ConfigError
 from fuser.parity.border import Types
 from fuser.parity.compare import Tolerance
 from fuser.parity.conditioning import amplified
-from fuser.parity.cut import Cutter
 from fuser.parity.draws import Plan, drawn, supplied
 from fuser.parity.inputs import read_inputs
 from fuser.parity.judge import Judge
 from fuser.parity.outside import outside_change
+from fuser.parity.pair import Pair
 from fuser.parity.result import Parity, Site, SiteDifference
 from fuser.parity.runner import Worker, memory_default
 from fuser.parity.shapes import check_given
@@ -87,14 +87,14 @@ def check_parity(
             )
             plan = Plan(specs, draws, seed, shapes or {}, {} if freeze_inputs else overridable(source_a))
             feed = partial(drawn, plan) if feeds is None else partial(supplied, feeds)
-            cutters = Cutter.of(source_a), Cutter.of(source_b)
-            alone = Alone(worker, *cutters, Types(cutters[0]), folder, allowed, draws, seed)
+            pair = Pair.of(source_a, source_b)
+            alone = Alone(worker, pair, Types(pair.a), folder, allowed, draws, seed)
             return judge_models(alone, feed, sites)
 
 
 def judge_models(alone: Alone, feed: Callable[[Run], list[Ran]], sites: Sequence[Site]) -> Parity:
     """The verdict on the two models of ``alone``, of the same interface: as wholes on what ``feed`` runs, then at the sites."""
-    trial = try_models(alone.worker, alone.a.source, alone.b.source, feed, alone.tolerance)
+    trial = try_models(alone.worker, alone.pair.a.source, alone.pair.b.source, feed, alone.tolerance)
     return _conclude(alone, trial, sites) if sites or trial.weak else _as_parity(trial)
 
 
@@ -113,7 +113,7 @@ def _check_options(draws: int, tolerance: float | None, timeout: float, memory: 
 
 def _conclude(alone: Alone, trial: Trial, sites: Sequence[Site]) -> Parity:
     whole = _as_parity(trial)
-    watched = watch(alone.worker, alone.a.source, sites, trial, alone.folder) if trial.ran else Watched()
+    watched = watch(alone.worker, alone.pair.a.source, sites, trial, alone.folder) if trial.ran else Watched()
     if trial.verdict == "failed":
         return _blame(alone, whole, watched, trial, sites)
     if trial.verdict == "passed" or (trial.ran and not trial.outputs):  # A ran, and B into a limit
@@ -170,7 +170,7 @@ def _site_by_site(alone: Alone, whole: Parity, watched: Watched, sites: Sequence
         text = f"{whole.reason}; and {len(open_sites)} of {len(sites)} sites could not be judged alone"
         reason = f"{text}: {open_sites[0].site}: {open_sites[0].reason}"
         return replace(whole, reason=reason, sites=known)
-    change = outside_change(alone.a, alone.b, sites)
+    change = outside_change(alone.pair, sites)
     if change:
         but = "every site agrees alone, but " if sites else ""
         reason = f"{whole.reason}; {but}{change}, which nothing judged"
@@ -189,12 +189,12 @@ def _blame(alone: Alone, whole: Parity, watched: Watched, trial: Trial, sites: S
         return replace(
             whole, reason=f"{whole.reason}; to blame: {guilty[0]}{more}", sites=known, guilty=guilty
         )
-    change = outside_change(alone.a, alone.b, sites)
+    change = outside_change(alone.pair, sites)
     note = f": {change}" if change else ""
     unjudged = sum(site.verdict == "inconclusive" for site in known)
     if not (change or unjudged or alone.tolerance.fixed):
         judge = Judge(alone.worker, trial.engine, alone.tolerance)
-        why = amplified(judge, alone.a.source, trial.feeds, trial.outputs)
+        why = amplified(judge, alone.pair.a.source, trial.feeds, trial.outputs)
         if why:
             reason = f"site by site: all {len(sites)} agree alone, and all else is the same ({whole.reason}; {why})"
             return replace(whole, verdict="passed", reason=reason, sites=known)

@@ -9,7 +9,7 @@ import onnx_graphsurgeon as gs
 from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorProto, helper
 from onnx_graphsurgeon.logger import G_LOGGER
 
-from fuser.parity.scopes import Scope, border, bound_attributes, calls, constant, region, scopes
+from fuser.parity.scopes import Scope, bound_attributes, calls, constant, region, scopes
 from fuser.parity.source import Source, all_nodes, subgraphs
 
 if TYPE_CHECKING:
@@ -37,11 +37,6 @@ class Cutter:
     def of(cls, source: Source) -> Cutter:
         """Index the model once."""
         return cls(source, scopes(source.proto))
-
-    def border(self, site: Site) -> list[str]:
-        """Those of the site's inputs from which this model, and its counterpart, compute the site's output."""
-        scope = self.scopes.get(site.graph)
-        return list(site.inputs) if scope is None else border(scope, site.output, site.inputs)
 
     def cut(self, site: Site, names: Sequence[str]) -> ModelProto:
         """What computes the site's output from ``names`` and constants; the border's types are left open.

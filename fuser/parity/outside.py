@@ -15,20 +15,24 @@ if TYPE_CHECKING:
     from onnx import NodeProto
 
     from fuser.parity.cut import Cutter
+    from fuser.parity.pair import Pair
     from fuser.parity.result import Site
 
 
-def outside_change(a: Cutter, b: Cutter, sites: Sequence[Site]) -> str:
+def outside_change(pair: Pair, sites: Sequence[Site]) -> str:
     """The first difference outside the sites, as a sentence's end; "" when there is none."""
+    a, b = pair.a, pair.b
     before, after = ({o.domain or "ONNX": o.version for o in c.source.proto.opset_import} for c in (a, b))
     for domain in before:
         if after.get(domain) != before[domain]:
             return f"the opset of {domain} is {before[domain]} in A and {after.get(domain, 'none')} in B"
     for path, scope in a.scopes.items():
         other = b.scopes.get(path)
+        if other is None and scope.function is not None:
+            continue  # B calls it nowhere; that A's calls belong to sites is seen where they stand
         if other is None:
             return f"B lacks {path or 'the main graph'}"
-        here = [replace(site, inputs=tuple(a.border(site))) for site in sites if site.graph == path]
+        here = [replace(site, inputs=pair.border(site)) for site in sites if site.graph == path]
         one, two = _summary(a, scope, here), _summary(b, other, here)
         if one != two:
             name = next(iter((one - two) or (two - one)))[-1]

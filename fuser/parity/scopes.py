@@ -154,20 +154,6 @@ def region(scope: Scope, output: str, border: Sequence[str]) -> Region:
     return Region(nodes, initializers, tuple(sorted(free)), tuple(missing))
 
 
-def border(scope: Scope, output: str, names: Sequence[str]) -> list[str]:
-    """Those of the names from which the scope computes ``output``.
-
-    Where the other model opened a call, what it names may not exist here, or come from the very call that gives the output.
-    """
-    known = [name for name in names if scope.owner(name) is not None]
-    while True:
-        inside = set(region(scope, output, known).nodes)
-        kept = [name for name in known if scope.place(name) not in inside]
-        if kept == known:
-            return known
-        known = kept
-
-
 def calls(found: Mapping[str, Scope], function: FunctionProto) -> Iterator[tuple[Scope, NodeProto]]:
     """The nodes that call a function, with where they stand."""
     for scope in found.values():

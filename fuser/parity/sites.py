@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from fuser.parity.border import Types
     from fuser.parity.compare import Tolerance
-    from fuser.parity.cut import Cutter
+    from fuser.parity.pair import Pair
     from fuser.parity.runner import Seen, Worker
     from fuser.parity.source import InputSpec, Source
     from fuser.parity.trial import Trial
@@ -72,8 +72,7 @@ class Alone:
     """How sites are checked by themselves."""
 
     worker: Worker
-    a: Cutter
-    b: Cutter
+    pair: Pair
     types: Types
     folder: Path
     tolerance: Tolerance
@@ -86,28 +85,30 @@ class Alone:
         As many as fit run in one go; one of which that says nothing runs by itself.
         """
         found: dict[Site, Found] = {}
+        inside: dict[Site, set[str]] = {}
         group: list[Cut] = []
         for site in dict.fromkeys(sites):
             cut = self._cut(site, seen)
             if isinstance(cut, SiteDifference):
                 found[site] = Found(cut)
                 continue
+            inside[site] = {value for node in cut.b.graph.node for value in node.output}
             if group and not _fits(group, cut):
                 found |= self._judge(group)
                 group = []
             group.append(cut)
         found |= self._judge(group)
-        return [found[site] for site in sites]
+        return [found[site] if site in inside else _within(found, inside, site) for site in sites]
 
     def _cut(self, site: Site, seen: Mapping[str, Seen]) -> Cut | SiteDifference:
         """The site's two models, or why there are none."""
         try:
-            cut_a = self.a.cut(site, self.a.border(site))
+            cut_a = self.pair.a.cut(site, self.pair.border(site))
             names = [value.name for value in cut_a.graph.input]
         except CutError as error:
             return SiteDifference(site, "inconclusive", (), None, f"it can't be cut out: {error}")
         try:
-            cut_b = self.b.cut(site, names)
+            cut_b = self.pair.b.cut(site, names)
         except MissingError as error:
             return SiteDifference(site, "failed", (), None, str(error), alone=True)
         except CutError as error:
@@ -176,3 +177,18 @@ def _fits(group: Sequence[Cut], cut: Cut) -> bool:
     """Whether one more can run with the others."""
     total = cut.elements + sum(other.elements for other in group)
     return len(group) < MOST_MODELS and total <= MOST_ELEMENTS and group[0].versions == cut.versions
+
+
+def _within(found: Mapping[Site, Found], inside: Mapping[Site, set[str]], site: Site) -> Found:
+    """What came of a site that can't be cut out. Where B opened a call, one that A has no value of may be part of another
+    that agrees.
+    """
+    whole = next((s for s, values in inside.items() if s.graph == site.graph and site.output in values), None)
+    if (
+        whole is None
+        or found[whole].difference.verdict != "passed"
+        or found[site].difference.verdict != "inconclusive"
+    ):
+        return found[site]
+    reason = f"judged as a part of {whole}"
+    return Found(replace(found[site].difference, verdict="passed", reason=reason), found[whole].judge)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
 from onnx import ModelProto, NodeProto, helper, numpy_helper, parser
 
 from fuser.parity import Site, check_parity
+from fuser.parity.outside import outside_change
+from fuser.parity.pair import Pair
 from fuser.parity.scopes import scopes
+from fuser.parity.source import open_model
 from tests.builders import conv_bn_leaky
 from tests.parity.pairs import change, fused, in_branch, initializer
 
@@ -143,6 +148,37 @@ def with_custom(model: ModelProto, **attributes: int) -> ModelProto:
     model.opset_import.append(helper.make_opsetid("com.example", 1))
     model.graph.output[0].name = "z"
     return model
+
+
+@pytest.mark.parametrize(("change", "verdict"), [("", "passed"), ("Selu", "failed"), ("Neg", "inconclusive")])
+def test_an_opened_call_in_a_model_that_nothing_runs(change: str, verdict: str):
+    """The site that has no value in A is a part of the one that has; what is no part of a site has to be the same."""
+    head = """<ir_version: 10, opset_import: ["": 17, "local": 1]>
+        g (float[N, 4] x) => (float[N, 4] y) <float[4] w = {1, -2, 3, -4}> {"""
+    a = parser.parse_model(f"""{head} n = Neg(x) y = local.Block(n, w) }}
+        <domain: "local", opset_import: ["": 17]> Block (x, w) => (y)
+        {{ m = Mul(x, w) a = LeakyRelu<alpha = 0.2>(m) s = Selu(a) k = Mul(s, w) y = LeakyRelu<alpha = 0.2>(k) }}""")
+    nodes = """n = Neg(x) m = Mul(n, w) a = LeakyRelu<alpha = 0.2>(m) s = Selu(a) k = Mul(s, w)
+        y = LeakyRelu<alpha = 0.2>(k)"""
+    b = parser.parse_model(f"{head} {nodes.replace(change, 'Relu') if change else nodes} }}")
+    sites = [Site("", "a", ("n",), "LeakyRelu"), Site("", "y", ("s",), "LeakyRelu")]
+    found = check_parity(with_custom(a), with_custom(b), sites=sites)
+    assert found.verdict == verdict, found.reason
+    if verdict == "passed":
+        assert found.sites[0].reason == "judged as a part of LeakyRelu at 'y'"
+    if verdict == "inconclusive":
+        assert "what gives 'n' in the main graph is not the same in both" in found.reason
+
+
+def test_a_call_that_b_replaced_is_no_site(tmp_path: Path):
+    """That B lacks the function says nothing by itself; that it computes another way does."""
+    a = parser.parse_model("""<ir_version: 10, opset_import: ["": 17, "local": 1]>
+        g (float[N, 4] x) => (float[N, 4] y) { y = local.Block(x) }
+        <domain: "local", opset_import: ["": 17]> Block (x) => (y) { y = Relu(x) }""")
+    b = parser.parse_model("""<ir_version: 10, opset_import: ["": 17, "local": 1]>
+        g (float[N, 4] x) => (float[N, 4] y) { y = Relu(x) }""")
+    pair = Pair.of(open_model(a, "A", tmp_path), open_model(b, "B", tmp_path))
+    assert outside_change(pair, []) == "what gives 'y' in the main graph is not the same in both"
 
 
 def test_what_nothing_runs_as_a_whole_is_judged_site_by_site():
