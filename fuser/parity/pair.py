@@ -51,7 +51,11 @@ class Pair:
             for value in used(node)
             if self._varies(scope, value) and other.owner(value) is not None
         ]
-        return tuple(_outside(scope, site.output, list(dict.fromkeys([*kept, *inputs]))))
+        names = _outside(scope, site.output, list(dict.fromkeys([*kept, *inputs])))
+        passed_by = set(region(other, site.output, names).free) - set(names)
+        return tuple(
+            kept if passed_by else names
+        )  # where B reads what comes before them, from as far as A has values
 
     @cached_property
     def _functions(self) -> set[tuple[str, str, str]]:

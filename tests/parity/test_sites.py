@@ -170,6 +170,18 @@ def test_an_opened_call_in_a_model_that_nothing_runs(change: str, verdict: str):
         assert "what gives 'n' in the main graph is not the same in both" in found.reason
 
 
+def test_an_opened_call_whose_input_b_passes_by():
+    """B reads what an Identity before the call reads, though the Identity stays for others."""
+    head = """<ir_version: 10, opset_import: ["": 17, "local": 1]>
+        g (float[N, 4] x) => (float[N, 4] y, float[N, 4] n) <float[4] w = {1, -2, 3, -4}> { n = Identity(x)"""
+    a = parser.parse_model(f"""{head} y = local.Block(n, w) }}
+        <domain: "local", opset_import: ["": 17]> Block (x, w) => (y)
+        {{ s = Selu(x) k = Mul(s, w) y = LeakyRelu<alpha = 0.2>(k) }}""")
+    b = parser.parse_model(f"{head} s = Selu(x) k = Mul(s, w) y = LeakyRelu<alpha = 0.2>(k) }}")
+    found = check_parity(a, b, sites=[Site("", "y", ("s",), "LeakyRelu")])
+    assert (found.verdict, found.sites[0].alone) == ("passed", True)
+
+
 def test_a_call_that_b_replaced_is_no_site(tmp_path: Path):
     """That B lacks the function says nothing by itself; that it computes another way does."""
     a = parser.parse_model("""<ir_version: 10, opset_import: ["": 17, "local": 1]>
