@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -104,15 +104,23 @@ def _infer(model: ModelProto) -> ModelProto:
         return model
 
 
+def is_certain(names: Iterable[str], types: Mapping[str, TypeProto], seen: Mapping[str, Seen]) -> bool:
+    """Whether all that is drawn at a border has the shape that it has in a run of A, but for the batch."""
+    open_ones = (dims_of(types.get(name, TypeProto())) for name in names if name not in seen)
+    return all(dims is not None and all(isinstance(d, int) for d in dims[1:]) for dims in open_ones)
+
+
 def guesses(
-    names: Sequence[str], cut: ModelProto, types: Mapping[str, TypeProto], seen: Mapping[str, Seen]
+    names: Sequence[str],
+    a: ModelProto,
+    b: ModelProto,
+    types: Mapping[str, TypeProto],
+    seen: Mapping[str, Seen],
 ) -> Iterator[list[InputSpec]]:
-    """Types for the border of ``cut``, likeliest first: inferred, with what is open as seen in a run of A or as
-    the weights demand; all as seen; all as demanded."""
-    weights = dims_from_weights(cut.graph)
-    fallback = next(
-        (t.data_type for t in cut.graph.initializer if t.data_type in _FLOATING), TensorProto.FLOAT
-    )
+    """Types for the border of a site's two models, likeliest first: inferred, with what is open as seen in a run of A or
+    as the weights demand; all as seen; all as demanded."""
+    weights = {**dims_from_weights(b.graph), **dims_from_weights(a.graph)}
+    fallback = next((t.data_type for t in a.graph.initializer if t.data_type in _FLOATING), TensorProto.FLOAT)
     likely, observed, demanded = [], [], []
     for name in names:
         known, needed = types.get(name, TypeProto()), weights.get(name)

@@ -167,7 +167,7 @@ def _input_dims(node: NodeProto, weights: Mapping[str, tuple[int, ...]]) -> tupl
         return None
     attributes = {attribute.name: attribute.i for attribute in node.attribute}
     spatial = (None,) * (len(weight) - 2)
-    match node.op_type:
+    match node.op_type.removesuffix("LeakyRelu"):  # a fused operator takes what its anchor does
         case "Conv":
             return None, weight[1] * attributes.get("group", 1), *spatial
         case "ConvTranspose":

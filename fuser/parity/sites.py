@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from onnx import ModelProto
 
-from fuser.parity.border import guesses
+from fuser.parity.border import guesses, is_certain
 from fuser.parity.cut import CutError, MissingError
 from fuser.parity.draws import Plan, drawn
 from fuser.parity.outputs import conclude
@@ -52,6 +52,8 @@ class Cut:
     a: ModelProto
     b: ModelProto
     guesses: tuple[list[InputSpec], ...]
+    certain: bool = True
+    """The shapes are those of a run: where B does not run on them, or gives other shapes, B is wrong."""
 
     @property
     def elements(self) -> int:
@@ -117,8 +119,9 @@ class Alone:
         if more:
             reason = f"B computes it from {', '.join(sorted(more))} as well, A does not"
             return SiteDifference(site, "failed", (), None, reason, alone=True)
-        known = guesses(names, cut_a, self.types.of(site.graph), {} if site.graph else seen)
-        return Cut(site, cut_a, cut_b, tuple(known))
+        types, here = self.types.of(site.graph), {} if site.graph else seen
+        known = guesses(names, cut_a, cut_b, types, here)
+        return Cut(site, cut_a, cut_b, tuple(known), is_certain(names, types, here))
 
     def _judge(self, group: Sequence[Cut]) -> dict[Site, Found]:
         together = dict(self._together(group)) if len(group) > 1 else {}
@@ -141,7 +144,7 @@ class Alone:
                 if output.name.startswith(before)
             )
             verdict, reason = conclude(outputs, len(trial.draws), set())
-            if verdict != "inconclusive":
+            if verdict == "passed" or (verdict == "failed" and cut.certain):
                 share = (trial.negatives or {}).get(before + cut.site.output)
                 difference = SiteDifference(cut.site, verdict, outputs, share, reason, alone=True)
                 yield cut.site, Found(difference, trial.judge)
@@ -156,7 +159,7 @@ class Alone:
                 model.graph.input.extend(typed(specs))
             trial = self._try(one, other, specs)
             trials.append(trial)
-            if trial.ran:
+            if trial.compared or (trial.ran and cut.certain):
                 share = (trial.negatives or {}).get(cut.site.output)
                 # A site does not saturate: where its output hardly moves, its weights hardly count.
                 verdict = "passed" if trial.weak else trial.verdict

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Trial:
     """``ran``: A ran, so there is an answer. ``feeds`` are what it ran on; ``negatives`` the share per output
-    of A. ``weak``: all that could be compared agrees, but could hardly differ."""
+    of A. ``compared``: B gave outputs of the same shapes. ``weak``: all that could be compared agrees, but
+    could hardly differ."""
 
     verdict: Verdict
     reason: str
@@ -38,6 +39,7 @@ class Trial:
     feeds: tuple[Mapping[str, Array], ...] = ()
     negatives: Mapping[str, float] | None = None
     engine: Engine = "onnxruntime"
+    compared: bool = False
     weak: bool = False
 
 
@@ -112,6 +114,11 @@ def _try_engine(judge: Judge, a: Source, b: Source, feed: Callable[[Run], list[R
             return replace(done, verdict="inconclusive", reason=f"B could not {step}: {died}")
         return replace(done, reason=f"B ended the process on {step}, A did not: {died}")
 
+    compared = all(
+        name in given and given[name].shape == array.shape
+        for ran, given in zip(runs, results, strict=True)
+        for name, array in ran.outputs.items()
+    )
     outputs = conditioned(judge, a, runs, compare_runs(runs, results, skipped, judge.tolerance))
     if not judge.tolerance.fixed:
         outputs = without_rounding(judge, a, b, runs, outputs)
@@ -124,7 +131,7 @@ def _try_engine(judge: Judge, a: Source, b: Source, feed: Callable[[Run], list[R
     outputs = tuple(_excused(output, unstable) for output in outputs)
     verdict, reason = conclude(outputs, len(draws), set(unstable))
     weak = agreed and verdict == "inconclusive" and not unstable
-    return replace(done, verdict=verdict, reason=reason, outputs=outputs, weak=weak)
+    return replace(done, verdict=verdict, reason=reason, outputs=outputs, compared=compared, weak=weak)
 
 
 def _unstable(judge: Judge, a: Source, runs: Sequence[Ran]) -> dict[str, str]:

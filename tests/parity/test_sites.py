@@ -182,6 +182,25 @@ def test_an_opened_call_whose_input_b_passes_by():
     assert (found.verdict, found.sites[0].alone) == ("passed", True)
 
 
+@pytest.mark.parametrize(
+    ("width", "scale", "verdict"), [(1, 2.0, "passed"), (1, 2.1, "failed"), (3, 2.0, "inconclusive")]
+)
+def test_a_site_whose_input_nobody_knows_the_shape_of(width: int, scale: float, verdict: str):
+    """By itself A takes an input of any rank; the weights of B tell which it is. That B gives another shape where A's
+    constant widens a narrow one says nothing."""
+    head = """<ir_version: 10, opset_import: ["": 17, "my": 1]>
+        g (float[N, 4] x) => (float[?, ?, ?, ?] y) { h = my.Foo(x)"""
+    a = parser.parse_model(f"""{head}
+        k = Constant<value = float[1, 1, 1, {width}] {{{", ".join(["2"] * width)}}}>()
+        w = Constant<value = float[2, 1, 1, 2] {{1, -2, 3, 4}}>()
+        m = Mul(k, h) c = Conv(m, w) y = LeakyRelu<alpha = 0.2>(c) }}""")
+    b = parser.parse_model(f"""{head}
+        w = Constant<value = float[2, 1, 1, 2] {{{scale}, {-2 * scale}, {3 * scale}, {4 * scale}}}>()
+        c = Conv(h, w) y = LeakyRelu<alpha = 0.2>(c) }}""")
+    found = check_parity(a, b, sites=[Site("", "y", ("h",), "ConvLeakyRelu")])
+    assert found.sites[0].verdict == verdict, found.reason
+
+
 def test_a_call_that_b_replaced_is_no_site(tmp_path: Path):
     """That B lacks the function says nothing by itself; that it computes another way does."""
     a = parser.parse_model("""<ir_version: 10, opset_import: ["": 17, "local": 1]>
