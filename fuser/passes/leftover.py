@@ -78,5 +78,7 @@ def _reason(work: Work, node: Node, above: Node | None) -> Mismatch:
         parts = (value, above.op_type, str_name(above))
         if node.kind == BATCHNORM:
             fact += ", or a Conv without padding that alone reads it"
+        if above.op_type == "DequantizeLinear":
+            fact += ". What rounds in between stays: optimize the float model with --fused-as standard, then quantize it"
     rule = "Affine:batchnorm" if node.kind == BATCHNORM else "ConvLeakyRelu"
     return Mismatch(rule, graph, node, label, node, fact, parts)
