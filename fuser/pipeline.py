@@ -161,18 +161,19 @@ def _fusions(work: Work) -> Iterator[Fusion]:
     for node in sorted(graph.added, key=lambda n: n.order):
         if node.kind[0] != FUSED:
             continue
-        slope = node.attributes.get("negative_slope")
+        slope, nodes = node.attributes.get("negative_slope"), node.origin.nodes
+        names = tuple(map(str_name, nodes))
         yield Fusion(
             op=node.op_type,
             graph=graph.path,
             name=node.name,
             output=node.outputs[0],
-            inputs=tuple(v for v in node.inputs if v and not is_same_on_every_run(graph, v)),
-            nodes=tuple([str_name(n) for n in node.origin.nodes]),
-            folded=tuple([str_name(n) for n in node.origin.nodes if n in affine]),
+            inputs=tuple([v for v in node.inputs if v and not is_same_on_every_run(graph, v)]),
+            nodes=names,
+            folded=tuple([name for n, name in zip(nodes, names, strict=True) if n in affine]),
             rules=node.origin.rules,
             negative_slope=None if slope is None or slope.ref_attr_name else slope.f,
-            ops=tuple([operator_name(*n.kind) for n in node.origin.nodes]),
+            ops=tuple([operator_name(*n.kind) for n in nodes]),
         )
 
 

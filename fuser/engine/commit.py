@@ -70,7 +70,9 @@ def _commit_graph(graph: Graph, gone: set[str], stranded: set[int]) -> None:
         protos.append(field[-1])
         order[id(protos[-1])] = (-1, k)
     _put(field, sorted([p for p in field if id(p) not in dropped], key=lambda p: order[id(p)]))
-    if isinstance(graph.proto, FunctionProto):
+    if isinstance(graph.proto, FunctionProto) or not (
+        graph.proto.value_info or graph.proto.quantization_annotation
+    ):
         return
     values = {o for n in graph.live_nodes() for o in n.outputs} | {
         o for n in graph.nodes if not n.live for o in n.outputs
@@ -172,11 +174,12 @@ def _proto(node: Node, graph: Graph, names: dict[str, str]) -> NodeProto:
     docs: dict[str, None] = {}
     for ancestor in node.origin.nodes:
         if ancestor.proto is not None:
-            for entry in ancestor.proto.metadata_props:
+            for entry in ancestor.proto.metadata_props[:]:
                 carried.setdefault(entry.key, entry.value)
             if ancestor.proto.doc_string:
                 docs[ancestor.proto.doc_string] = None
-    proto.doc_string = "\n".join(docs)
+    if docs:
+        proto.doc_string = "\n".join(docs)
     carried["fuser.rule"] = ", ".join(node.origin.rules)
     carried["fuser.replaces"] = ", ".join(str_name(n) for n in node.origin.nodes)
     for key, value in carried.items():

@@ -76,7 +76,7 @@ class Graph:
         held: dict[Node, list[tuple[str, GraphProto]]] = {}
         for i, p in enumerate(protos):
             outputs, name = p.output[:], p.name  # slices: iterating takes three times as long
-            attributes = {a.name: a for a in p.attribute}
+            attributes = {a.name: a for a in p.attribute[:]}
             node = Node(
                 (domain_of(p.domain), p.op_type),
                 p.input[:],

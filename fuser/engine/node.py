@@ -69,6 +69,7 @@ class Origin:
 
 
 NOWHERE = Origin()
+NO_PARTS: Mapping[str, Node] = {}
 
 
 class Node:
@@ -109,7 +110,7 @@ class Node:
         self.live = True
         self.origin = NOWHERE if proto is None else Origin((self,))
         self.label = ""
-        self.parts: Mapping[str, Node] = {}
+        self.parts = NO_PARTS
 
     def __repr__(self) -> str:
         return f"{self.op_type} {str_name(self)!r}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fuser.engine.match import match
 from fuser.engine.mismatch import Mismatch
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from fuser.engine.node import Node
 
 
-@dataclass(frozen=True)
-class Applied:
+class Applied(NamedTuple):
     """One rewrite that was made: enough to report it and to take it back."""
 
     rule: CompiledRule

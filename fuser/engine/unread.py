@@ -15,7 +15,14 @@ def unread(changed: list[Graph]) -> dict[int, set[str]]:
     """
     gone: dict[int, set[str]] = {}
     by_the_dead: dict[int, frozenset[str]] = {}
-    work = [(g, v) for g in changed for v in g.left if v]
+    work = []
+    for graph in changed:  # initializers, which are most of it, at once
+        dead = by_the_dead[id(graph)] = _read_by_the_dead(graph)
+        initializers, readers, outputs = graph.initializers, graph.readers, graph.outputs
+        own = {v for v in graph.left if v in initializers and not readers.get(v)} - outputs - dead
+        if own:
+            gone[id(graph)] = own
+        work += [(graph, v) for v in graph.left if v and v not in own]
     while work:
         graph, value = work.pop()
         home = graph.home(value)
