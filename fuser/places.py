@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from fuser.report import Fusion, Rewrite
 
-FOLDS = ("fold",)
-"""Passes that change an anchor's weights."""
+FOLD = "fold"
+"""The pass that changes an anchor's weights."""
 
 
 def changed_places(
@@ -23,10 +23,10 @@ def changed_places(
     """The fused places, and those of the main graph where something was only folded between values that both models have."""
     fused = [Site(f.graph, f.output, f.inputs, f.op, f.nodes) for f in fusions]
     taken = {site.output for site in fused if not site.graph}
-    nodes: dict[str, tuple[str, ...]] = {}
+    nodes: dict[str, list[str]] = {}
     for r in rewrites:
-        if r.pass_name in FOLDS and not r.graph and r.output not in taken:
-            nodes[r.output] = (*nodes.get(r.output, ()), *r.nodes)
+        if r.pass_name == FOLD and not r.graph and r.output not in taken:
+            nodes.setdefault(r.output, []).extend(r.nodes)
     known = {o for node in before.graph.node for o in node.output} | {v.name for v in before.graph.input}
     folded = [
         Site("", node.output[0], (node.input[0],), node.op_type, tuple(dict.fromkeys(nodes[node.output[0]])))

@@ -77,7 +77,6 @@ class _Planner:
         self.sources: dict[str, str] = {}  # runtime values of the rewrite -> names in the graph
         # constants of the rewrite by element type -> names in the graph
         self.made_of: dict[tuple[str, int], str] = {}
-        self.dtypes: dict[str, int] = {}  # of values that run, as they were asked for
 
     def made(self) -> Plan:
         program, constants = self._program()
@@ -245,12 +244,6 @@ class _Planner:
         return slot.dtype
 
     def _dtype(self, name: str) -> int:
-        found = self.dtypes.get(name)
-        if found is None:
-            found = self.dtypes[name] = self._find_dtype(name)
-        return found
-
-    def _find_dtype(self, name: str) -> int:
         """The element type of a value that runs; where no Cast is matched, that of the match's constants tells it.
 
         But not the parameters of a BatchNormalization, which may be float32 beside float16.

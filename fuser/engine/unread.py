@@ -15,42 +15,35 @@ def unread(changed: list[Graph]) -> dict[int, set[str]]:
     """
     gone: dict[int, set[str]] = {}
     by_the_dead: dict[int, frozenset[str]] = {}
-    work = []
-    for graph in changed:  # initializers, which are most of it, at once
-        dead = by_the_dead[id(graph)] = _read_by_the_dead(graph)
-        initializers, readers, outputs = graph.initializers, graph.readers, graph.outputs
-        own = {v for v in graph.left if v in initializers and not readers.get(v)} - outputs - dead
-        if own:
-            gone[id(graph)] = own
-        work += [(graph, v) for v in graph.left if v and v not in own]
+    work = [(g, {v for v in g.left if v}) for g in changed]
     while work:
-        graph, value = work.pop()
-        home = graph.home(value)
-        if home is None or home.readers_of(value) or value in home.outputs:
-            continue
-        if id(home) not in by_the_dead:
-            by_the_dead[id(home)] = _read_by_the_dead(home)
-        if value in by_the_dead[id(home)]:
-            continue
-        if value in home.initializers:
-            gone.setdefault(id(home), set()).add(value)
-            continue
-        node = home.producer.get(value)
-        if (
-            node is None
-            or not node.live
-            or any(home.readers_of(o) or o in home.outputs for o in node.outputs)
-        ):
-            continue
-        for o in node.outputs:
-            home.producer.pop(o, None)
-            home.local.discard(o)
-        home.reads_no_more(node, node.inputs)
-        if node.original:
-            home.removed.add(node)
-        home.added.pop(node, None)
-        gone.setdefault(id(home), set()).update(node.outputs)
-        work += [(home, v) for v in node.inputs if v]
+        graph, values = work.pop()
+        here = values & graph.local
+        if len(here) < len(values) and graph.parent is not None:
+            work.append((graph.parent, values - here))
+        if id(graph) not in by_the_dead:
+            by_the_dead[id(graph)] = _read_by_the_dead(graph)
+        idle = {v for v in here if not graph.readers.get(v)} - graph.outputs - by_the_dead[id(graph)]
+        lost = idle & graph.initializers.keys()
+        for value in idle - lost:
+            node = graph.producer.get(value)
+            if (
+                node is None
+                or not node.live
+                or any(graph.readers_of(o) or o in graph.outputs for o in node.outputs)
+            ):
+                continue
+            for o in node.outputs:
+                graph.producer.pop(o, None)
+                graph.local.discard(o)
+            graph.reads_no_more(node, node.inputs)
+            if node.original:
+                graph.removed.add(node)
+            graph.added.pop(node, None)
+            lost.update(node.outputs)
+            work.append((graph, {v for v in node.inputs if v}))
+        if lost:
+            gone.setdefault(id(graph), set()).update(lost)
     return gone
 
 

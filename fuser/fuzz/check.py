@@ -15,7 +15,6 @@ from onnx import ModelProto
 
 from fuser.fuzz.explained import unexplained
 from fuser.fuzz.kept import lost
-from fuser.parity.border import Types
 from fuser.parity.check import judge_models
 from fuser.parity.compare import Tolerance
 from fuser.parity.draws import Plan, drawn
@@ -126,8 +125,7 @@ def parity(
     tolerance = weight_tolerance(a.proto)
     allowed = Tolerance(tolerance * COARSE if tolerance > FLOAT32 else tolerance, fixed=False)
     sites = changed_places(before.model, after, done.fusions, done.rewrites)
-    pair = Pair.of(a, b)
-    alone = Alone(worker, pair, Types(pair.a), folder, allowed, plan.draws, plan.seed)
+    alone = Alone(worker, Pair(a, b), folder, allowed, plan.draws, plan.seed)
     found = judge_models(alone, partial(drawn, plan), sites)
     if tolerance > FLOAT32 and re.search(r"A is (-?inf|nan)", found.reason):
         return "inconclusive", "A leaves float16's range"

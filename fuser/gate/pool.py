@@ -74,9 +74,8 @@ def _stop(number: int, _frame: object) -> None:
 
     Told again, by its parent after the terminal, it goes on unwinding: else it would leave what it was removing.
     """
-    told = bool(_stopping)
     _stopping.append(number)
-    if _busy and not told:
+    if _busy and len(_stopping) == 1:
         raise SystemExit(128 + number)
 
 

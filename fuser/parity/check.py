@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuser.errors import ConfigError
-from fuser.parity.border import Types
 from fuser.parity.compare import Tolerance
 from fuser.parity.conditioning import amplified
 from fuser.parity.draws import Plan, drawn, supplied
@@ -87,14 +86,13 @@ def check_parity(
             )
             plan = Plan(specs, draws, seed, shapes or {}, {} if freeze_inputs else overridable(source_a))
             feed = partial(drawn, plan) if feeds is None else partial(supplied, feeds)
-            pair = Pair.of(source_a, source_b)
-            alone = Alone(worker, pair, Types(pair.a), folder, allowed, draws, seed)
+            alone = Alone(worker, Pair(source_a, source_b), folder, allowed, draws, seed)
             return judge_models(alone, feed, sites)
 
 
 def judge_models(alone: Alone, feed: Callable[[Run], list[Ran]], sites: Sequence[Site]) -> Parity:
     """The verdict on the two models of ``alone``, of the same interface: as wholes on what ``feed`` runs, then at the sites."""
-    trial = try_models(alone.worker, alone.pair.a.source, alone.pair.b.source, feed, alone.tolerance)
+    trial = try_models(alone.worker, alone.pair.before, alone.pair.after, feed, alone.tolerance)
     return _conclude(alone, trial, sites) if sites or trial.weak else _as_parity(trial)
 
 
@@ -113,7 +111,7 @@ def _check_options(draws: int, tolerance: float | None, timeout: float, memory: 
 
 def _conclude(alone: Alone, trial: Trial, sites: Sequence[Site]) -> Parity:
     whole = _as_parity(trial)
-    watched = watch(alone.worker, alone.pair.a.source, sites, trial, alone.folder) if trial.ran else Watched()
+    watched = watch(alone.worker, alone.pair.before, sites, trial, alone.folder) if trial.ran else Watched()
     if trial.verdict == "failed":
         return _blame(alone, whole, watched, trial, sites)
     if trial.verdict == "passed" or (trial.ran and not trial.outputs):  # A ran, and B into a limit
@@ -194,7 +192,7 @@ def _blame(alone: Alone, whole: Parity, watched: Watched, trial: Trial, sites: S
     unjudged = sum(site.verdict == "inconclusive" for site in known)
     if not (change or unjudged or alone.tolerance.fixed):
         judge = Judge(alone.worker, trial.engine, alone.tolerance)
-        why = amplified(judge, alone.pair.a.source, trial.feeds, trial.outputs)
+        why = amplified(judge, alone.pair.before, trial.feeds, trial.outputs)
         if why:
             reason = f"site by site: all {len(sites)} agree alone, and all else is the same ({whole.reason}; {why})"
             return replace(whole, verdict="passed", reason=reason, sites=known)

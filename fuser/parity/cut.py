@@ -38,8 +38,8 @@ class Cutter:
         """Index the model once."""
         return cls(source, scopes(source.proto))
 
-    def cut(self, site: Site, names: Sequence[str]) -> ModelProto:
-        """What computes the site's output from ``names`` and constants; the border's types are left open.
+    def cut(self, site: Site, border: Sequence[str]) -> ModelProto:
+        """What computes the site's output from ``border`` and constants; the border's types are left open.
 
         Graph inputs met on the way become inputs too. Raises CutError.
         """
@@ -47,8 +47,8 @@ class Cutter:
         if scope is None:
             raise CutError(f"{self.source.label} has no graph {site.graph!r}")
         weights = self._arguments(scope)
-        names = [name for name in names if name not in weights]
-        found = region(scope, site.output, [*names, *weights])
+        border = [name for name in border if name not in weights]
+        found = region(scope, site.output, [*border, *weights])
         if found.missing:
             raise MissingError(f"{self.source.label} has no value {found.missing[0]!r}")
         nodes = [self.source.inline(self.scopes[path].nodes[index]) for path, index in found.nodes]
@@ -60,7 +60,7 @@ class Cutter:
             weights.values()
         )
         model.graph.initializer.extend(self.source.inline(tensor) for tensor in initializers)
-        return _isolate(model, [*names, *(name for name in found.free if name not in weights)], site.output)
+        return _isolate(model, [*border, *(name for name in found.free if name not in weights)], site.output)
 
     def _model(self, scope: Scope, nodes: Sequence[NodeProto]) -> ModelProto:
         """Without functions: they are put back untouched after onnx-graphsurgeon."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from fuser.parity.border import Types
 from fuser.parity.cut import Cutter
 from fuser.parity.scopes import region, used
 
@@ -21,13 +22,24 @@ if TYPE_CHECKING:
 class Pair:
     """A, and B that was made of it."""
 
-    a: Cutter
-    b: Cutter
+    before: Source
+    after: Source
+    _varying: dict[str, set[str]] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, a: Source, b: Source) -> Pair:
-        """Index both once."""
-        return cls(Cutter.of(a), Cutter.of(b))
+    @cached_property
+    def a(self) -> Cutter:
+        """A, indexed when it is first asked for."""
+        return Cutter.of(self.before)
+
+    @cached_property
+    def b(self) -> Cutter:
+        """B likewise."""
+        return Cutter.of(self.after)
+
+    @cached_property
+    def types(self) -> Types:
+        """The types of A's values."""
+        return Types(self.a)
 
     def border(self, site: Site) -> tuple[str, ...]:
         """The values from which both compute the site's output.
@@ -53,17 +65,12 @@ class Pair:
         ]
         names = _outside(scope, site.output, list(dict.fromkeys([*kept, *inputs])))
         passed_by = set(region(other, site.output, names).free) - set(names)
-        return tuple(
-            kept if passed_by else names
-        )  # where B reads what comes before them, from as far as A has values
+        # Where B reads what comes before them, it is cut from as far back as A has values.
+        return tuple(kept if passed_by else names)
 
     @cached_property
     def _functions(self) -> set[tuple[str, str, str]]:
-        return {(f.domain, f.name, f.overload) for f in self.a.source.proto.functions}
-
-    @cached_property
-    def _varying(self) -> dict[str, set[str]]:
-        return {}
+        return {(f.domain, f.name, f.overload) for f in self.before.proto.functions}
 
     def _varies(self, scope: Scope, value: str) -> bool:
         """Whether A's value depends on an input of its graph, or of one around that."""
@@ -73,11 +80,7 @@ class Pair:
         if owner.path not in self._varying:
             found = self._varying[owner.path] = set(owner.inputs)
             for node in owner.nodes:
-                own = {v for v in used(node) if owner.owner(v) is owner}
-                outer = {*used(node)} - own
-                if not found.isdisjoint(own) or any(
-                    owner.parent and self._varies(owner.parent, v) for v in outer
-                ):
+                if any(v in found or (owner.parent and self._varies(owner.parent, v)) for v in used(node)):
                     found.update(node.output)
         return value in self._varying[owner.path]
 

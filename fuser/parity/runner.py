@@ -100,9 +100,8 @@ class Worker:
 
     def peak(self, path: Path, feeds: Mapping[str, Array]) -> int | None:
         """Most bytes onnxruntime had in use during one run of a model file; None where it does not say."""
-        with tempfile.TemporaryDirectory(
-            prefix="onnx-fuser-"
-        ) as folder:  # not the worker's, which may be killed
+        # The folder is not the worker's, which may be killed.
+        with tempfile.TemporaryDirectory(prefix="onnx-fuser-") as folder:
             header, _ = self._ask({"do": "peak", "path": str(path), "folder": folder}, feeds)
         found = header["bytes"]
         return None if found is None else int(found)

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from fuser.parity.border import Types
     from fuser.parity.compare import Tolerance
     from fuser.parity.pair import Pair
     from fuser.parity.runner import Seen, Worker
@@ -52,7 +51,7 @@ class Cut:
     a: ModelProto
     b: ModelProto
     guesses: tuple[list[InputSpec], ...]
-    certain: bool = True
+    certain: bool
     """The shapes are those of a run: where B does not run on them, or gives other shapes, B is wrong."""
 
     @property
@@ -75,7 +74,6 @@ class Alone:
 
     worker: Worker
     pair: Pair
-    types: Types
     folder: Path
     tolerance: Tolerance
     draws: int
@@ -119,7 +117,7 @@ class Alone:
         if more:
             reason = f"B computes it from {', '.join(sorted(more))} as well, A does not"
             return SiteDifference(site, "failed", (), None, reason, alone=True)
-        types, here = self.types.of(site.graph), {} if site.graph else seen
+        types, here = self.pair.types.of(site.graph), {} if site.graph else seen
         known = guesses(names, cut_a, cut_b, types, here)
         return Cut(site, cut_a, cut_b, tuple(known), is_certain(names, types, here))
 

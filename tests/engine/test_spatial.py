@@ -36,9 +36,8 @@ def convolutions(draw: st.DrawFn) -> tuple[str, tuple[int, ...], tuple[int, ...]
         attributes["auto_pad"] = padding
     if op == "ConvTranspose" and not padding.startswith("SAME") and draw(st.booleans()):
         attributes["output_padding"] = ints(0, 2)
-    if op == "ConvTranspose" and padding.startswith(
-        "SAME"
-    ):  # onnx crops nothing, so its sizes differ for smaller kernels
+    # onnx crops nothing, so its sizes differ for kernels smaller than the stride.
+    if op == "ConvTranspose" and padding.startswith("SAME"):
         attributes.pop("strides", None)
     if op == "ConvTranspose" and draw(st.integers(0, 3)) == 0:
         attributes["output_shape"] = ints(20, 30)  # onnx wants it no smaller than the input

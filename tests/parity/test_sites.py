@@ -208,7 +208,7 @@ def test_a_call_that_b_replaced_is_no_site(tmp_path: Path):
         <domain: "local", opset_import: ["": 17]> Block (x) => (y) { y = Relu(x) }""")
     b = parser.parse_model("""<ir_version: 10, opset_import: ["": 17, "local": 1]>
         g (float[N, 4] x) => (float[N, 4] y) { y = Relu(x) }""")
-    pair = Pair.of(open_model(a, "A", tmp_path), open_model(b, "B", tmp_path))
+    pair = Pair(open_model(a, "A", tmp_path), open_model(b, "B", tmp_path))
     assert outside_change(pair, []) == "what gives 'y' in the main graph is not the same in both"
 
 
